@@ -1,0 +1,52 @@
+// A bundle on disk: a file of the padded size, of which some chunks are there. Which ones is found by hashing when the
+// file is opened again, so that nothing else needs to survive a crash.
+//
+// Threads: has() and count() any thread; write() and read() any thread, different chunks or different ranges. A chunk is
+// readable by everybody from the moment mark() says so.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "protocol/record.h"
+
+namespace p2pw {
+
+class BundleFile {
+ public:
+  // Creates `path`, or opens it and hashes what is there. Errors: io, no_space.
+  static Result<std::shared_ptr<BundleFile>> open(const std::filesystem::path& path, const BundleRecord& record,
+                                                  std::vector<ChunkRoot> roots);
+  ~BundleFile();
+  BundleFile(const BundleFile&) = delete;
+
+  const BundleRecord& record() const { return record_; }
+  const std::vector<ChunkRoot>& roots() const { return roots_; }
+  std::uint32_t chunk_count() const { return static_cast<std::uint32_t>(roots_.size()); }
+  bool has(ChunkIndex chunk) const { return have_[chunk.value()].load(std::memory_order_acquire); }
+  std::uint32_t count() const;
+  bool complete() const { return count() == chunk_count(); }
+
+  // Hashes `used` (without padding) and, when it matches, writes it and marks the chunk. Errors: integrity, io, no_space.
+  Status put(ChunkIndex chunk, ByteView used);
+  // For the swarm, which writes blocks and hashes by itself: raw bytes, then mark() once the hash has been checked.
+  Status write(std::uint64_t offset, ByteView bytes);
+  void mark(ChunkIndex chunk);
+  Status read(std::uint64_t offset, std::span<std::byte> out) const;
+  // The used bytes of a chunk that is there.
+  Result<Bytes> chunk(ChunkIndex chunk) const;
+  // All chunks under [offset, offset + length) are there.
+  bool covers(std::uint64_t offset, std::uint64_t length) const;
+
+ private:
+  BundleFile(int fd, BundleRecord record, std::vector<ChunkRoot> roots);
+  int fd_;
+  BundleRecord record_;
+  std::vector<ChunkRoot> roots_;
+  std::unique_ptr<std::atomic<bool>[]> have_;
+  std::atomic<std::uint32_t> count_{0};
+};
+
+}  // namespace p2pw

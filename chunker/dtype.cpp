@@ -1,0 +1,1 @@
+#include "chunker/dtype.h"

@@ -1,0 +1,1 @@
+#include "daemon/link/link_hub.h"

@@ -1,0 +1,1 @@
+#include "daemon/swarm/swarm.h"
