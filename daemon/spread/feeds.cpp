@@ -1,0 +1,365 @@
+#include "daemon/spread/feeds.h"
+
+#include <algorithm>
+
+namespace p2pw {
+
+using std::chrono::microseconds;
+
+namespace {
+
+wire::LinkMessage grant_message(const BundleId& bundle, Epoch epoch, bool fresh) {
+  wire::LinkMessage m;
+  auto* grant = m.mutable_lease_grant();
+  grant->set_bundle(std::string(bundle.text()));
+  grant->set_epoch(epoch.value());
+  grant->set_fresh(fresh);
+  return m;
+}
+
+wire::LinkMessage refuse_message(const BundleId& bundle, const Lease& lease) {
+  wire::LinkMessage m;
+  auto* refuse = m.mutable_lease_refuse();
+  refuse->set_bundle(std::string(bundle.text()));
+  refuse->set_holder(std::string(lease.holder.text()));
+  refuse->set_epoch(lease.epoch.value());
+  return m;
+}
+
+}  // namespace
+
+const char* Feeds::name_of(State state) {
+  switch (state) {
+    case State::unassigned: return "unassigned";
+    case State::waiting: return "waiting";
+    case State::flowing: return "flowing";
+    case State::done: return "done";
+    case State::declined: return "declined";
+  }
+  return "";
+}
+
+Feeds::Feed* Feeds::find(const BundleId& bundle, const Region& region) {
+  auto r = regions_.find(region);
+  auto f = facts_.find(bundle);
+  if (r == regions_.end() || f == facts_.end()) return nullptr;
+  auto it = r->second.feeds.find(order_of(f->second));
+  return it == r->second.feeds.end() ? nullptr : &it->second;
+}
+
+Feeds::Feed* Feeds::find_by_gateway(const BundleId& bundle, const NodeKey& gateway, Region* region) {
+  auto regions = of_bundle_.find(bundle);
+  if (regions == of_bundle_.end()) return nullptr;
+  for (const Region& r : regions->second) {
+    Feed* feed = find(bundle, r);
+    if (feed && feed->lease.holder == gateway) {
+      *region = r;
+      return feed;
+    }
+  }
+  return nullptr;
+}
+
+bool Feeds::feeding(const BundleId& bundle, const Region& region) const {
+  auto it = of_bundle_.find(bundle);
+  return it != of_bundle_.end() && it->second.contains(region);
+}
+
+void Feeds::start(const BundleFacts& bundle, const Region& region, const ChunkSet& held, bool fresh) {
+  if (Feed* feed = find(bundle.id, region)) {
+    if (feed->state != State::declined) return;
+    feed->state = State::unassigned;
+    assign(*feed);
+    return;
+  }
+  auto [it, inserted] = regions_.try_emplace(region, RegionFeeds{Credit(options_.credit), {}, {}});
+  facts_.emplace(bundle.id, bundle);
+  of_bundle_[bundle.id].insert(region);
+  Feed& feed = it->second.feeds[order_of(bundle)];
+  feed.bundle = bundle;
+  feed.region = region;
+  feed.held = held;
+  feed.wanted = ChunkSet(bundle.chunks, true);
+  feed.fresh = fresh;
+  feed.changed = world_.now();
+  assign(feed);
+  pump(it->second);
+}
+
+std::optional<NodeKey> Feeds::choose_gateway(const Feed& feed) const {
+  auto order = gateway_succession(feed.bundle.id, feed.bundle.channel, feed.region, world_.members());
+  for (const NodeKey& key : order) {
+    if (!world_.linked(key)) continue;
+    bool suspect = shunned_.contains(key);
+    for (const Member& m : world_.members()) suspect = suspect || (m.key == key && m.suspect);
+    if (!suspect) return key;
+  }
+  return std::nullopt;  // a suspect is not worth chunks: better to wait for news
+}
+
+void Feeds::assign(Feed& feed) {
+  auto gateway = choose_gateway(feed);
+  if (!gateway) return;
+  auto answer = leases_.ask(feed.bundle.id, feed.region, *gateway, feed.lease.epoch);
+  if (answer.kind == LeaseAnswer::Kind::refused) return;
+  bool again = feed.lease.epoch.value() > 0;
+  if (again && feed.lease.holder != *gateway) ++counters_[feed.region].gateway_changes;
+  feed.lease = answer.lease;
+  bool fresh = feed.fresh && !again;
+  feed.state = fresh ? State::flowing : State::waiting;
+  feed.changed = feed.progress = world_.now();
+  ++counters_[feed.region].leases_granted;
+  world_.note(feed.bundle.id, again ? "gateway-change" : "lease",
+              feed.region.str() + " to " + gateway->short_hex() + " epoch " +
+                  std::to_string(feed.lease.epoch.value()));
+  world_.introduce(*gateway, feed.bundle.id);
+  world_.send(*gateway, grant_message(feed.bundle.id, feed.lease.epoch, fresh));
+}
+
+void Feeds::unassign(RegionFeeds& region, Feed& feed, const char* why) {
+  for (auto& [chunk, flight] : feed.in_flight) {
+    region.credit.lost(flight.bytes);
+    counters_[feed.region].lost_bytes += flight.bytes;
+    feed.wanted.add(ChunkIndex(chunk));
+  }
+  feed.in_flight.clear();
+  world_.cut_queue(feed.lease.holder, feed.bundle.id);
+  leases_.revoke(feed.bundle.id, feed.region, feed.lease.holder);
+  feed.state = State::unassigned;
+  feed.fresh = false;
+  feed.changed = world_.now();
+  world_.note(feed.bundle.id, "lease-lost", feed.region.str() + " by " + feed.lease.holder.short_hex() + ": " + why);
+}
+
+void Feeds::asked(const BundleFacts& bundle, const Member& asker, Epoch seen, const ChunkSet& missing,
+                  const ChunkSet& held) {
+  auto answer = leases_.ask(bundle.id, asker.region, asker.key, seen);
+  if (answer.kind == LeaseAnswer::Kind::refused) {
+    ++counters_[asker.region].leases_refused;
+    world_.send(asker.key, refuse_message(bundle.id, answer.lease));
+    return;
+  }
+  start(bundle, asker.region, held, false);
+  Feed& feed = *find(bundle.id, asker.region);
+  RegionFeeds& region = regions_[asker.region];
+  if (feed.lease.holder != asker.key || feed.lease.epoch != answer.lease.epoch) {
+    // The lease was free and start() or an earlier holder is outdated.
+    for (auto& [chunk, flight] : feed.in_flight) region.credit.lost(flight.bytes);
+    feed.in_flight.clear();
+    feed.lease = answer.lease;
+    ++counters_[asker.region].leases_granted;
+    world_.note(bundle.id, "lease", asker.region.str() + " to " + asker.key.short_hex() + " epoch " +
+                                        std::to_string(answer.lease.epoch.value()));
+  }
+  world_.introduce(asker.key, bundle.id);
+  world_.send(asker.key, grant_message(bundle.id, feed.lease.epoch, false));
+  feed.held = held;
+  feed.wanted = missing;
+  for (auto& [chunk, flight] : feed.in_flight) feed.wanted.remove(ChunkIndex(chunk));
+  feed.state = State::flowing;
+  feed.changed = feed.progress = world_.now();
+  settle(feed);
+  pump(region);
+}
+
+void Feeds::declined(const NodeKey& gateway, const BundleId& bundle) {
+  Region region;
+  Feed* feed = find_by_gateway(bundle, gateway, &region);
+  if (!feed || feed->state == State::done) return;
+  unassign(regions_[region], *feed, "served by another upstream");
+  feed->state = State::declined;
+}
+
+void Feeds::chunk_held(const BundleId& bundle, ChunkIndex chunk) {
+  auto regions = of_bundle_.find(bundle);
+  if (regions == of_bundle_.end()) return;
+  for (const Region& r : regions->second) {
+    if (Feed* feed = find(bundle, r)) {
+      feed->held.add(chunk);
+      pump(regions_[r]);
+    }
+  }
+}
+
+void Feeds::acked(const NodeKey& gateway, const BundleId& bundle, ChunkIndex chunk, bool duplicate) {
+  shunned_.erase(gateway);
+  Region name;
+  Feed* feed = find_by_gateway(bundle, gateway, &name);
+  if (!feed) return;
+  auto it = feed->in_flight.find(chunk.value());
+  if (it == feed->in_flight.end()) return;
+  RegionFeeds& region = regions_[name];
+  std::uint32_t bytes = it->second.bytes;
+  auto trip = world_.round_trip(gateway);
+  region.credit.acked(bytes, world_.now(), trip);
+  if (duplicate) {
+    ++counters_[name].duplicate_chunks;
+    counters_[name].duplicate_bytes += bytes;
+  }
+  feed->in_flight.erase(it);
+  ++feed->acked;
+  feed->progress = world_.now();
+  settle(*feed);
+  pump(region);
+}
+
+void Feeds::settle(Feed& feed) {
+  if (feed.state == State::flowing && feed.wanted.none() && feed.in_flight.empty()) {
+    feed.state = State::done;
+    feed.changed = world_.now();
+  }
+}
+
+void Feeds::pump(RegionFeeds& region) {
+  for (;;) {
+    // The oldest feed of each of the first few gateways; among them, the gateway that got least so far.
+    std::map<NodeKey, Feed*> heads;
+    std::uint64_t slack = 0;
+    for (auto& [order, feed] : region.feeds) {
+      if (feed.state != State::flowing || heads.contains(feed.lease.holder)) continue;
+      ChunkSet sendable = feed.wanted;
+      sendable &= feed.held;
+      if (sendable.none()) continue;
+      heads.emplace(feed.lease.holder, &feed);
+      slack = std::max<std::uint64_t>(slack, 2ull * feed.bundle.chunk_bytes);
+      if (heads.size() >= options_.parallel_gateways) break;
+    }
+    if (heads.empty() || !region.credit.may_send(slack)) return;
+    auto least = std::min_element(heads.begin(), heads.end(), [&](auto& a, auto& b) {
+      return region.turn[a.first] < region.turn[b.first];
+    });
+    if (!send_next(region, *least->second)) return;
+  }
+}
+
+bool Feeds::send_next(RegionFeeds& region, Feed& feed) {
+  ChunkSet sendable = feed.wanted;
+  sendable &= feed.held;
+  ChunkIndex chunk = *sendable.first();
+  if (!world_.send_chunk(feed.lease.holder, feed.bundle.id, chunk, feed.lease.epoch)) return false;
+  std::uint32_t bytes = feed.bundle.bytes_of(chunk);
+  auto now = world_.now();
+  if (feed.in_flight.empty()) feed.progress = now;
+  feed.wanted.remove(chunk);
+  feed.in_flight[chunk.value()] = {now, bytes};
+  region.credit.sent(bytes, now);
+  // A gateway that comes late does not get everything until it has caught up with the others.
+  std::uint64_t most = 0;
+  for (auto& [key, sent] : region.turn) most = std::max(most, sent);
+  auto& turn = region.turn[feed.lease.holder];
+  turn = std::max(turn, most > (4u << 20) ? most - (4u << 20) : 0) + bytes;
+  counters_[feed.region].chunks_sent += 1;
+  counters_[feed.region].bytes_sent += bytes;
+  return true;
+}
+
+void Feeds::peer_lost(const NodeKey& peer) {
+  leases_.revoke_all(peer);
+  for (auto& [name, region] : regions_) {
+    bool touched = false;
+    for (auto& [order, feed] : region.feeds) {
+      if (feed.lease.holder != peer) continue;
+      if (feed.state != State::flowing && feed.state != State::waiting) continue;
+      unassign(region, feed, "lost");
+      touched = true;
+    }
+    region.turn.erase(peer);
+    if (!touched) continue;
+    for (auto& [order, feed] : region.feeds) {
+      if (feed.state == State::unassigned) assign(feed);
+    }
+    pump(region);
+  }
+}
+
+void Feeds::peer_back(const NodeKey& peer) {
+  shunned_.erase(peer);
+  for (auto& [name, region] : regions_) {
+    for (auto& [order, feed] : region.feeds) {
+      if (feed.state == State::unassigned) assign(feed);
+    }
+    pump(region);
+  }
+}
+
+void Feeds::forget(const BundleId& bundle) {
+  auto regions = of_bundle_.find(bundle);
+  if (regions == of_bundle_.end()) return;
+  for (const Region& r : regions->second) {
+    Feed* feed = find(bundle, r);
+    if (!feed) continue;
+    RegionFeeds& region = regions_[r];
+    for (auto& [chunk, flight] : feed->in_flight) region.credit.lost(flight.bytes);
+    if (!feed->in_flight.empty()) world_.cut_queue(feed->lease.holder, bundle);
+    region.feeds.erase(order_of(facts_.at(bundle)));
+  }
+  of_bundle_.erase(regions);
+  facts_.erase(bundle);
+  leases_.forget(bundle);
+}
+
+bool Feeds::stalled(const Feed& feed) const {
+  auto quiet = world_.now() - feed.progress;
+  auto trips = 3 * world_.round_trip(feed.lease.holder);
+  if (feed.state == State::waiting) return quiet > options_.stall + trips;
+  if (feed.state != State::flowing || feed.in_flight.empty()) return false;
+  // What is under way for the whole region shares one link: allow it the time that the measured rate needs.
+  const Credit& credit = regions_.at(feed.region).credit;
+  double rate = std::max(credit.bytes_per_second(), 64.0 * 1024);
+  auto drain = microseconds(static_cast<std::int64_t>(1e6 * static_cast<double>(credit.in_flight()) / rate));
+  return quiet > options_.stall + trips + std::min(drain, microseconds(8'000'000));
+}
+
+void Feeds::tick() {
+  std::set<NodeKey> stalled_peers;
+  for (auto& [name, region] : regions_) {
+    for (auto& [order, feed] : region.feeds) {
+      if (stalled(feed)) stalled_peers.insert(feed.lease.holder);
+    }
+  }
+  for (const NodeKey& peer : stalled_peers) {
+    for (auto& [name, region] : regions_) {
+      for (auto& [order, feed] : region.feeds) {
+        if (feed.lease.holder == peer && stalled(feed)) ++counters_[name].stalls;
+      }
+    }
+    shunned_.insert(peer);
+    peer_lost(peer);
+  }
+  for (auto& [name, region] : regions_) {
+    for (auto& [order, feed] : region.feeds) {
+      if (feed.state == State::unassigned) assign(feed);
+    }
+    pump(region);
+  }
+}
+
+bool Feeds::busy() const {
+  for (auto& [name, region] : regions_) {
+    for (auto& [order, feed] : region.feeds) {
+      if (feed.state != State::done && feed.state != State::declined) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<Feeds::View> Feeds::views() const {
+  std::vector<View> out;
+  for (auto& [name, region] : regions_) {
+    for (auto& [order, feed] : region.feeds) {
+      out.push_back({feed.bundle.id, name, feed.lease.holder, feed.lease.epoch, name_of(feed.state),
+                     feed.wanted.count(), feed.acked, static_cast<std::uint32_t>(feed.in_flight.size())});
+    }
+  }
+  return out;
+}
+
+std::vector<Feeds::RegionView> Feeds::regions() const {
+  std::vector<RegionView> out;
+  for (auto& [name, region] : regions_) {
+    out.push_back({name, region.credit.window(), region.credit.in_flight(), region.credit.bytes_per_second()});
+  }
+  return out;
+}
+
+}  // namespace p2pw

@@ -1,0 +1,121 @@
+// The upstream's side of spreading: which regions this node feeds with which bundle, through which gateway, and which
+// chunk goes next. One lease for each (bundle, region), so never two copies; credit for each region, shared by its
+// gateways.
+//
+// A feed's life: waiting (granted; the gateway has yet to say what is missing) -> flowing -> done. A fresh feed starts
+// flowing. A gateway that is gone, suspect or stalled is replaced by its successor, which says what is missing.
+#pragma once
+
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "daemon/spread/world.h"
+
+namespace p2pw {
+
+struct FeedCounters {
+  std::uint64_t chunks_sent = 0, bytes_sent = 0;
+  std::uint64_t duplicate_chunks = 0, duplicate_bytes = 0;  // acknowledged as already there
+  std::uint64_t lost_bytes = 0;                             // on the way to a gateway that went away
+  std::uint64_t gateway_changes = 0, leases_granted = 0, leases_refused = 0, stalls = 0;
+};
+
+class Feeds {
+ public:
+  Feeds(SpreadWorld& world, const SpreadOptions& options) : world_(world), options_(options) {}
+
+  // This node should feed `region` with the bundle (it is its parent in the tree). `fresh`: nobody there can hold any of
+  // it yet. Does nothing when a feed exists. `held` is what this node has now.
+  void start(const BundleFacts& bundle, const Region& region, const ChunkSet& held, bool fresh);
+  // A node of another region asks. Grants, answers and begins to feed; or refuses.
+  void asked(const BundleFacts& bundle, const Member& asker, Epoch seen, const ChunkSet& missing, const ChunkSet& held);
+  // The gateway says that its region is served by somebody else.
+  void declined(const NodeKey& gateway, const BundleId& bundle);
+  // This node has one more chunk: it may go on at once (cut-through).
+  void chunk_held(const BundleId& bundle, ChunkIndex chunk);
+  void acked(const NodeKey& gateway, const BundleId& bundle, ChunkIndex chunk, bool duplicate);
+
+  void peer_lost(const NodeKey& peer);  // link down, suspect or gone
+  void peer_back(const NodeKey& peer);
+  void forget(const BundleId& bundle);
+  void tick();  // stalls, feeds without a gateway
+
+  bool feeding(const BundleId& bundle, const Region& region) const;
+  bool busy() const;  // something is on its way
+  struct View {
+    BundleId bundle;
+    Region region;
+    NodeKey gateway;
+    Epoch epoch;
+    std::string state;
+    std::uint32_t wanted, acked, in_flight;
+  };
+  std::vector<View> views() const;
+  struct RegionView {
+    Region region;
+    std::uint64_t window, in_flight;
+    double bytes_per_second;
+  };
+  std::vector<RegionView> regions() const;
+  const std::map<Region, FeedCounters>& counters() const { return counters_; }
+
+ private:
+  enum class State { unassigned, waiting, flowing, done, declined };
+  struct InFlight {
+    SteadyTime at;
+    std::uint32_t bytes;
+  };
+  struct Feed {
+    BundleFacts bundle;
+    Region region;
+    State state = State::unassigned;
+    Lease lease;
+    ChunkSet held;    // by this node
+    ChunkSet wanted;  // by the region and not yet sent under this lease
+    std::map<std::uint32_t, InFlight> in_flight;
+    std::uint32_t acked = 0;
+    bool fresh = false;
+    SteadyTime progress{};
+    SteadyTime changed{};
+  };
+  // Oldest version first, deltas before anchors, then bundle order.
+  struct Order {
+    Kind kind;
+    Version version;
+    BundleIndex index;
+    BundleId id;
+    auto operator<=>(const Order& o) const {
+      return std::tie(o.kind, version, index, id) <=> std::tie(kind, o.version, o.index, o.id);
+    }
+    bool operator==(const Order& o) const = default;
+  };
+  struct RegionFeeds {
+    Credit credit;
+    std::map<Order, Feed> feeds;
+    std::map<NodeKey, std::uint64_t> turn;  // bytes sent to each gateway, for fairness
+  };
+
+  static Order order_of(const BundleFacts& b) { return {b.kind, b.version, b.index, b.id}; }
+  static const char* name_of(State state);
+  Feed* find(const BundleId& bundle, const Region& region);
+  Feed* find_by_gateway(const BundleId& bundle, const NodeKey& gateway, Region* region);
+  std::optional<NodeKey> choose_gateway(const Feed& feed) const;
+  void assign(Feed& feed);
+  void unassign(RegionFeeds& region, Feed& feed, const char* why);
+  void pump(RegionFeeds& region);
+  bool send_next(RegionFeeds& region, Feed& feed);
+  void settle(Feed& feed);
+  bool stalled(const Feed& feed) const;
+
+  SpreadWorld& world_;
+  const SpreadOptions& options_;
+  LeaseTable leases_;
+  std::map<Region, RegionFeeds> regions_;
+  std::unordered_map<BundleId, std::set<Region>> of_bundle_;
+  std::unordered_map<BundleId, BundleFacts> facts_;
+  std::set<NodeKey> shunned_;  // stalled: last choice until it is heard of again
+  std::map<Region, FeedCounters> counters_;
+};
+
+}  // namespace p2pw

@@ -1,0 +1,340 @@
+#include "daemon/spread/intake.h"
+
+#include <algorithm>
+
+namespace p2pw {
+
+namespace {
+
+wire::LinkMessage announce_message(const BundleId& bundle, const Lease& lease) {
+  wire::LinkMessage m;
+  auto* a = m.mutable_lease_announce();
+  a->set_bundle(std::string(bundle.text()));
+  a->set_holder(std::string(lease.holder.text()));
+  a->set_epoch(lease.epoch.value());
+  return m;
+}
+
+wire::LinkMessage have_message(const BundleId& bundle, const ChunkSet& held) {
+  wire::LinkMessage m;
+  auto* have = m.mutable_have();
+  have->set_bundle(std::string(bundle.text()));
+  have->set_complete(held.full());
+  if (!held.full()) have->set_bits(held.to_wire());
+  return m;
+}
+
+}  // namespace
+
+const char* Intake::name_of(State state) {
+  switch (state) {
+    case State::idle: return "idle";
+    case State::polling: return "polling";
+    case State::asking: return "asking";
+    case State::receiving: return "receiving";
+    case State::done: return "done";
+  }
+  return "";
+}
+
+void Intake::enter(Entry& entry, State state) {
+  entry.state = state;
+  entry.since = world_.now();
+}
+
+void Intake::add(const BundleFacts& bundle, const ChunkSet& held) {
+  auto [it, inserted] = entries_.try_emplace(bundle.id);
+  if (!inserted) return;
+  Entry& entry = it->second;
+  entry.bundle = bundle;
+  entry.held = held;
+  entry.region_held = ChunkSet(bundle.chunks);
+  entry.progress = world_.now();
+  enter(entry, held.full() ? State::done : State::idle);
+}
+
+void Intake::forget(const BundleId& bundle) {
+  entries_.erase(bundle);
+  region_.forget(bundle);
+}
+
+void Intake::chunk_held(const BundleId& bundle, ChunkIndex chunk, const NodeKey* from) {
+  auto it = entries_.find(bundle);
+  if (it == entries_.end()) return;
+  Entry& entry = it->second;
+  entry.held.add(chunk);
+  entry.progress = world_.now();
+  if (from) entry.tried.clear();
+  if (entry.held.full()) enter(entry, State::done);
+}
+
+bool Intake::is_gateway(const BundleId& bundle) const {
+  auto lease = region_.current(bundle);
+  return lease && lease->holder == world_.self().key;
+}
+
+std::vector<NodeKey> Intake::neighbours() const {
+  std::vector<NodeKey> out;
+  for (const Member& m : world_.members()) {
+    if (m.trainer || m.suspect || m.region != world_.self().region || m.key == world_.self().key) continue;
+    if (world_.linked(m.key)) out.push_back(m.key);
+  }
+  return out;
+}
+
+void Intake::announce(const Entry& entry) {
+  auto message = announce_message(entry.bundle.id, {world_.self().key, entry.epoch});
+  for (const NodeKey& key : neighbours()) world_.send(key, message);
+}
+
+void Intake::begin(Entry& entry, Epoch at_least) {
+  auto lease = region_.current(entry.bundle.id);
+  Epoch floor = std::max(region_.floor(entry.bundle.id), at_least);
+  bool others = lease && lease->holder != world_.self().key;
+  entry.epoch = others ? floor.next() : std::max(floor, Epoch(1));
+  region_.hear(entry.bundle.id, {world_.self().key, entry.epoch});
+  entry.region_held = ChunkSet(entry.bundle.chunks);
+  auto peers = neighbours();
+  entry.awaited = std::set<NodeKey>(peers.begin(), peers.end());
+  entry.upstream.reset();
+  enter(entry, State::polling);
+  announce(entry);
+  if (on_gateway) on_gateway(entry.bundle.id, false);
+  step(entry);
+}
+
+void Intake::granted(const NodeKey& from, const BundleId& bundle, Epoch epoch, bool fresh) {
+  auto it = entries_.find(bundle);
+  if (it == entries_.end()) return;
+  Entry& entry = it->second;
+  if (entry.held.full()) {
+    // Nothing is missing: say so, and the upstream is done with this region.
+    send_ask(from, entry, ChunkSet(entry.bundle.chunks));
+    return;
+  }
+  bool expected = entry.state == State::asking && entry.upstream == from;
+  if (!expected && entry.state == State::receiving && entry.upstream && *entry.upstream != from &&
+      world_.linked(*entry.upstream)) {
+    // Somebody else serves this region already and is well: one copy is enough.
+    wire::LinkMessage m;
+    auto* refuse = m.mutable_lease_refuse();
+    refuse->set_bundle(std::string(bundle.text()));
+    refuse->set_holder(std::string(world_.self().key.text()));
+    refuse->set_epoch(entry.epoch.value());
+    refuse->set_served(true);
+    world_.send(from, m);
+    return;
+  }
+  auto lease = region_.current(bundle);
+  bool outdated = epoch < region_.floor(bundle) && !expected;
+  if (expected || (fresh && !outdated && !lease)) {
+    entry.epoch = std::max(entry.epoch, epoch);
+    region_.hear(bundle, {world_.self().key, entry.epoch});
+    entry.upstream = from;
+    entry.progress = world_.now();
+    enter(entry, entry.held.full() ? State::done : State::receiving);
+    announce(entry);
+    if (on_gateway) on_gateway(bundle, fresh);
+    return;
+  }
+  entry.offered = from;
+  if (entry.state != State::polling) begin(entry, epoch);
+}
+
+void Intake::refused(const NodeKey& from, const BundleId& bundle, const Lease& other, bool unknown) {
+  auto it = entries_.find(bundle);
+  if (it == entries_.end()) return;
+  Entry& entry = it->second;
+  if (entry.state != State::asking || entry.upstream != from) return;
+  if (!unknown) {
+    for (const Member& m : world_.members()) {
+      bool live_holder = m.key == other.holder && m.region == world_.self().region && !m.suspect;
+      if (live_holder && m.key != world_.self().key) {
+        // The region is served through somebody else: stand back.
+        region_.hear(bundle, other);
+        enter(entry, State::idle);
+        return;
+      }
+    }
+  }
+  entry.tried.insert(from);
+  ask_upstream(entry);
+}
+
+void Intake::announced(const NodeKey& from, const BundleId& bundle, const Lease& lease) {
+  auto it = entries_.find(bundle);
+  auto heard = region_.hear(bundle, lease);
+  if (heard == RegionLeases::Heard::outranked) {
+    if (auto current = region_.current(bundle)) world_.send(from, announce_message(bundle, *current));
+    return;
+  }
+  if (it == entries_.end()) return;
+  Entry& entry = it->second;
+  if (lease.holder == from) world_.send(from, have_message(bundle, entry.held));
+  bool working = entry.state == State::polling || entry.state == State::asking || entry.state == State::receiving;
+  if (working && lease.holder != world_.self().key) {
+    entry.upstream.reset();
+    enter(entry, State::idle);
+  }
+}
+
+void Intake::neighbour_has(const NodeKey& from, const BundleId& bundle, const ChunkSet& chunks) {
+  auto it = entries_.find(bundle);
+  if (it == entries_.end()) return;
+  Entry& entry = it->second;
+  if (entry.state != State::polling) return;
+  entry.region_held |= chunks;
+  entry.awaited.erase(from);
+  step(entry);
+}
+
+void Intake::peer_lost(const NodeKey& peer) {
+  region_.drop_holder(peer);
+  for (auto& [id, entry] : entries_) {
+    entry.awaited.erase(peer);
+    if (entry.offered == peer) entry.offered.reset();
+    if (entry.state == State::polling) step(entry);
+    bool upstream_lost = entry.upstream == peer &&
+                         (entry.state == State::asking || entry.state == State::receiving);
+    if (!upstream_lost) continue;
+    entry.tried.insert(peer);
+    begin(entry, entry.epoch.next());
+  }
+}
+
+void Intake::peer_up(const NodeKey& peer) {
+  for (const Member& m : world_.members()) {
+    if (m.key != peer || m.region != world_.self().region) continue;
+    for (auto& [id, entry] : entries_) {
+      if (is_gateway(id) && entry.state != State::done) {
+        world_.send(peer, announce_message(id, {world_.self().key, entry.epoch}));
+      }
+    }
+  }
+}
+
+std::vector<NodeKey> Intake::upstreams(const Entry& entry) const {
+  const Member& self = world_.self();
+  std::vector<NodeKey> out;
+  auto add = [&](const NodeKey& key) {
+    if (key != self.key && world_.linked(key) && !entry.tried.contains(key) &&
+        std::find(out.begin(), out.end(), key) == out.end()) {
+      out.push_back(key);
+    }
+  };
+  if (entry.offered) add(*entry.offered);
+  auto tree = relay_tree(region_order(entry.bundle.id, entry.bundle.home, world_.members()), options_.tree);
+  auto at = tree.index_of(self.region);
+  if (at >= 0 && tree.parent[at] >= 0) {
+    const Region& parent = tree.order[tree.parent[at]];
+    for (const NodeKey& key : gateway_succession(entry.bundle.id, entry.bundle.channel, parent, world_.members())) {
+      for (const Member& m : world_.members()) {
+        if (m.key == key && !m.suspect) add(key);
+      }
+    }
+  }
+  // Then whoever is nearest; the trainer among them.
+  std::vector<const Member*> rest;
+  for (const Member& m : world_.members()) {
+    if (!m.suspect && (m.trainer || m.region != self.region)) rest.push_back(&m);
+  }
+  std::stable_sort(rest.begin(), rest.end(), [&](const Member* a, const Member* b) {
+    if (at == 0 && a->trainer != b->trainer) return a->trainer;
+    return world_.round_trip(a->key) < world_.round_trip(b->key);
+  });
+  for (const Member* m : rest) add(m->key);
+  return out;
+}
+
+void Intake::ask_upstream(Entry& entry) {
+  ChunkSet missing = entry.held.complement();
+  missing -= entry.region_held;
+  if (missing.none()) {
+    // Neighbours hold the rest: the swarm brings it. Looked at again if it does not.
+    entry.upstream.reset();
+    enter(entry, State::receiving);
+    return;
+  }
+  auto candidates = upstreams(entry);
+  if (candidates.empty()) {
+    entry.tried.clear();
+    entry.upstream.reset();
+    enter(entry, State::asking);  // step() tries again after a while
+    return;
+  }
+  entry.upstream = candidates.front();
+  entry.offered.reset();
+  enter(entry, State::asking);
+  send_ask(*entry.upstream, entry, missing);
+}
+
+void Intake::send_ask(const NodeKey& to, const Entry& entry, const ChunkSet& missing) {
+  wire::LinkMessage m;
+  auto* ask = m.mutable_lease_ask();
+  ask->set_bundle(std::string(entry.bundle.id.text()));
+  ask->set_epoch_seen(entry.epoch.value());
+  ask->set_missing(missing.to_wire());
+  world_.send(to, m);
+}
+
+// The first live candidate takes in what nobody takes in; the others wait longer in turn, in case it does not.
+bool Intake::first_in_line(const Entry& entry) const {
+  auto order = gateway_succession(entry.bundle.id, entry.bundle.channel, world_.self().region, world_.members());
+  auto quiet = world_.now() - std::max(entry.progress, entry.since);
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    if (order[place] == world_.self().key) return quiet > options_.unclaimed * (1 + 2 * place);
+  }
+  return false;
+}
+
+void Intake::step(Entry& entry) {
+  auto in_state = world_.now() - entry.since;
+  switch (entry.state) {
+    case State::idle: {
+      auto lease = region_.current(entry.bundle.id);
+      bool unclaimed = !lease || lease->holder == world_.self().key;
+      if (unclaimed && first_in_line(entry)) begin(entry, region_.floor(entry.bundle.id).next());
+      break;
+    }
+    case State::polling:
+      if (entry.awaited.empty() || in_state > options_.poll) ask_upstream(entry);
+      break;
+    case State::asking: {
+      auto patience = options_.stall;
+      if (entry.upstream) {
+        patience += std::chrono::duration_cast<std::chrono::milliseconds>(3 * world_.round_trip(*entry.upstream));
+      } else {
+        patience = options_.poll;
+      }
+      if (in_state < patience) break;
+      if (entry.upstream) entry.tried.insert(*entry.upstream);
+      ask_upstream(entry);
+      break;
+    }
+    case State::receiving: {
+      // Without an upstream the neighbours were to have it all. With one that is well but has nothing to send, the
+      // neighbours may have got further meanwhile, or another upstream may hold more.
+      auto quiet = world_.now() - std::max(entry.progress, entry.since);
+      auto patience = entry.upstream ? 4 * options_.stall : options_.stall;
+      if (quiet > patience) begin(entry, entry.epoch.next());
+      break;
+    }
+    case State::done:
+      break;
+  }
+}
+
+void Intake::tick() {
+  for (auto& [id, entry] : entries_) step(entry);
+}
+
+std::vector<Intake::View> Intake::views() const {
+  std::vector<View> out;
+  for (auto& [id, entry] : entries_) {
+    out.push_back({id, name_of(entry.state), entry.upstream.value_or(NodeKey{}), entry.held.count(),
+                   entry.bundle.chunks});
+  }
+  return out;
+}
+
+}  // namespace p2pw

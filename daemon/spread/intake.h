@@ -1,0 +1,84 @@
+// The region's side of spreading: this node takes bundles into its region over the WAN when it is their gateway, and
+// takes over when nobody does.
+//
+//   idle ──> polling ──> asking ──> receiving ──> done
+//              ^           │            │
+//              └───────────┴────────────┘  upstream lost, stalled or refused: ask the neighbours again, then the next one
+//
+// polling: the lease has been announced to the region; neighbours say what they hold, so that only chunks that no live
+// member holds are asked for. asking: an upstream has been asked. receiving: chunks come. A fresh grant goes to receiving
+// at once.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <unordered_map>
+
+#include "daemon/spread/world.h"
+
+namespace p2pw {
+
+class Intake {
+ public:
+  Intake(SpreadWorld& world, const SpreadOptions& options) : world_(world), options_(options) {}
+  // Asked after this node became, or stopped being, the gateway of a bundle: children in the tree follow from it.
+  std::function<void(const BundleId&, bool fresh)> on_gateway;
+
+  void add(const BundleFacts& bundle, const ChunkSet& held);
+  void forget(const BundleId& bundle);
+  void chunk_held(const BundleId& bundle, ChunkIndex chunk, const NodeKey* from);  // from: over a link
+
+  // Messages. `from` is of another region for grant and refuse, of this region for announce and have.
+  void granted(const NodeKey& from, const BundleId& bundle, Epoch epoch, bool fresh);
+  void refused(const NodeKey& from, const BundleId& bundle, const Lease& other, bool unknown);
+  void announced(const NodeKey& from, const BundleId& bundle, const Lease& lease);
+  void neighbour_has(const NodeKey& from, const BundleId& bundle, const ChunkSet& chunks);
+
+  void peer_lost(const NodeKey& peer);
+  void peer_up(const NodeKey& peer);  // a regional link: it learns our leases
+  void tick();
+
+  bool is_gateway(const BundleId& bundle) const;
+  std::optional<Lease> holder(const BundleId& bundle) const { return region_.current(bundle); }
+  struct View {
+    BundleId bundle;
+    std::string state;
+    NodeKey upstream;
+    std::uint32_t held, chunks;
+  };
+  std::vector<View> views() const;
+
+ private:
+  enum class State { idle, polling, asking, receiving, done };
+  struct Entry {
+    BundleFacts bundle;
+    ChunkSet held;
+    ChunkSet region_held;        // as the neighbours said in this poll
+    std::set<NodeKey> awaited;   // who has not answered this poll
+    State state = State::idle;
+    std::optional<NodeKey> upstream;
+    std::optional<NodeKey> offered;  // an upstream that granted before we asked
+    std::set<NodeKey> tried;         // upstreams that refused or failed since the last success
+    Epoch epoch;
+    SteadyTime since{};     // of the state
+    SteadyTime progress{};  // last chunk, by whatever way
+  };
+
+  static const char* name_of(State state);
+  void begin(Entry& entry, Epoch at_least);
+  void ask_upstream(Entry& entry);
+  void send_ask(const NodeKey& to, const Entry& entry, const ChunkSet& missing);
+  std::vector<NodeKey> upstreams(const Entry& entry) const;
+  bool first_in_line(const Entry& entry) const;
+  void announce(const Entry& entry);
+  void enter(Entry& entry, State state);
+  void step(Entry& entry);
+  std::vector<NodeKey> neighbours() const;
+
+  SpreadWorld& world_;
+  const SpreadOptions& options_;
+  RegionLeases region_;
+  std::unordered_map<BundleId, Entry> entries_;
+};
+
+}  // namespace p2pw

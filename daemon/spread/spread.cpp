@@ -1,0 +1,198 @@
+#include "daemon/spread/spread.h"
+
+namespace p2pw {
+
+Spread::Spread(SpreadWorld& world, SpreadOptions options)
+    : world_(world), options_(options), feeds_(world, options_), intake_(world, options_) {
+  intake_.on_gateway = [this](const BundleId& bundle, bool fresh) {
+    auto it = bundles_.find(bundle);
+    if (it == bundles_.end()) return;
+    it->second.gateway = true;
+    feed_children(it->second, fresh);
+  };
+}
+
+void Spread::add(const BundleFacts& bundle, const ChunkSet& held, bool fresh) {
+  auto [it, inserted] = bundles_.try_emplace(bundle.id);
+  if (!inserted) return;
+  Entry& entry = it->second;
+  entry.facts = bundle;
+  entry.held = held;
+  entry.storing = ChunkSet(bundle.chunks);
+  entry.fresh = fresh;
+  if (world_.self().trainer) {
+    feed_children(entry, fresh);
+  } else {
+    intake_.add(bundle, held);
+  }
+}
+
+void Spread::forget(const BundleId& bundle) {
+  feeds_.forget(bundle);
+  intake_.forget(bundle);
+  bundles_.erase(bundle);
+}
+
+const ChunkSet* Spread::held(const BundleId& bundle) const {
+  auto it = bundles_.find(bundle);
+  return it == bundles_.end() ? nullptr : &it->second.held;
+}
+
+void Spread::feed_children(Entry& entry, bool fresh) {
+  const Member& self = world_.self();
+  auto tree = relay_tree(region_order(entry.facts.id, entry.facts.home, world_.members()), options_.tree);
+  auto at = self.trainer ? -1 : tree.index_of(self.region);
+  if (at < -1) return;
+  for (std::size_t child : tree.children_of(at)) {
+    // The trainer's own region may have rollout nodes; a gateway never feeds its own region over a link.
+    if (!self.trainer && tree.order[child] == self.region) continue;
+    feeds_.start(entry.facts, tree.order[child], entry.held, fresh);
+  }
+}
+
+void Spread::gain(Entry& entry, ChunkIndex chunk, const NodeKey* from) {
+  entry.storing.remove(chunk);
+  if (entry.held.has(chunk)) return;
+  entry.held.add(chunk);
+  intake_.chunk_held(entry.facts.id, chunk, from);
+  feeds_.chunk_held(entry.facts.id, chunk);
+}
+
+void Spread::ack(const NodeKey& to, const BundleId& bundle, ChunkIndex chunk, Epoch epoch, bool duplicate) {
+  wire::LinkMessage m;
+  auto* ack = m.mutable_chunk_ack();
+  ack->set_bundle(std::string(bundle.text()));
+  ack->set_chunk(chunk.value());
+  ack->set_epoch(epoch.value());
+  ack->set_duplicate(duplicate);
+  world_.send(to, m);
+}
+
+bool Spread::take_link_chunk(const NodeKey& from, const BundleId& bundle, ChunkIndex chunk, Epoch epoch) {
+  auto it = bundles_.find(bundle);
+  if (it == bundles_.end() || chunk.value() >= it->second.facts.chunks) return false;
+  Entry& entry = it->second;
+  if (entry.held.has(chunk) || entry.storing.has(chunk)) {
+    ack(from, bundle, chunk, epoch, true);
+    return false;
+  }
+  entry.storing.add(chunk);
+  return true;
+}
+
+void Spread::link_chunk_stored(const NodeKey& from, const BundleId& bundle, ChunkIndex chunk, Epoch epoch) {
+  auto it = bundles_.find(bundle);
+  if (it == bundles_.end()) return;
+  ack(from, bundle, chunk, epoch, false);
+  gain(it->second, chunk, &from);
+}
+
+void Spread::link_chunk_bad(const NodeKey&, const BundleId& bundle, ChunkIndex chunk) {
+  auto it = bundles_.find(bundle);
+  if (it != bundles_.end()) it->second.storing.remove(chunk);
+}
+
+void Spread::swarm_chunk(const BundleId& bundle, ChunkIndex chunk) {
+  auto it = bundles_.find(bundle);
+  if (it != bundles_.end() && chunk.value() < it->second.facts.chunks) gain(it->second, chunk, nullptr);
+}
+
+void Spread::lease_asked(const Member& from, const wire::LeaseAsk& ask) {
+  auto bundle = BundleId::from(ask.bundle());
+  if (!bundle) return;
+  auto it = bundles_.find(*bundle);
+  bool mine = from.region == world_.self().region && !world_.self().trainer;
+  if (it == bundles_.end() || mine || from.trainer ||
+      (it->second.held.none() && !intake_.holder(*bundle))) {
+    wire::LinkMessage m;
+    m.mutable_lease_refuse()->set_bundle(ask.bundle());
+    m.mutable_lease_refuse()->set_unknown(true);
+    world_.send(from.key, m);
+    return;
+  }
+  Entry& entry = it->second;
+  feeds_.asked(entry.facts, from, Epoch(ask.epoch_seen()), ChunkSet::from_wire(ask.missing(), entry.facts.chunks),
+               entry.held);
+}
+
+bool Spread::message(const Member& from, const wire::LinkMessage& message) {
+  bool regional = from.region == world_.self().region && !from.trainer && !world_.self().trainer;
+  switch (message.body_case()) {
+    case wire::LinkMessage::kLeaseAsk:
+      lease_asked(from, message.lease_ask());
+      return true;
+    case wire::LinkMessage::kLeaseGrant: {
+      auto bundle = BundleId::from(message.lease_grant().bundle());
+      if (bundle && !regional && !world_.self().trainer) {
+        intake_.granted(from.key, *bundle, Epoch(message.lease_grant().epoch()), message.lease_grant().fresh());
+      }
+      return true;
+    }
+    case wire::LinkMessage::kLeaseRefuse: {
+      const auto& refuse = message.lease_refuse();
+      auto bundle = BundleId::from(refuse.bundle());
+      if (!bundle) return true;
+      if (refuse.served()) {
+        feeds_.declined(from.key, *bundle);
+      } else {
+        auto holder = NodeKey::from(refuse.holder()).value_or(NodeKey{});
+        intake_.refused(from.key, *bundle, {holder, Epoch(refuse.epoch())}, refuse.unknown());
+      }
+      return true;
+    }
+    case wire::LinkMessage::kLeaseAnnounce: {
+      const auto& announce = message.lease_announce();
+      auto bundle = BundleId::from(announce.bundle());
+      auto holder = NodeKey::from(announce.holder());
+      if (bundle && holder && regional) {
+        intake_.announced(from.key, *bundle, {*holder, Epoch(announce.epoch())});
+      }
+      return true;
+    }
+    case wire::LinkMessage::kHave: {
+      auto bundle = BundleId::from(message.have().bundle());
+      auto it = bundle ? bundles_.find(*bundle) : bundles_.end();
+      if (it != bundles_.end() && regional) {
+        std::uint32_t chunks = it->second.facts.chunks;
+        intake_.neighbour_has(from.key, *bundle,
+                              message.have().complete() ? ChunkSet(chunks, true)
+                                                        : ChunkSet::from_wire(message.have().bits(), chunks));
+      }
+      return true;
+    }
+    case wire::LinkMessage::kChunkAck: {
+      const auto& ack = message.chunk_ack();
+      if (auto bundle = BundleId::from(ack.bundle())) {
+        feeds_.acked(from.key, *bundle, ChunkIndex(ack.chunk()), ack.duplicate());
+      }
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+void Spread::peer_up(const NodeKey& peer) {
+  intake_.peer_up(peer);
+  feeds_.peer_back(peer);
+}
+
+void Spread::peer_lost(const NodeKey& peer) {
+  feeds_.peer_lost(peer);
+  intake_.peer_lost(peer);
+}
+
+void Spread::members_changed() {
+  for (auto& [id, entry] : bundles_) {
+    bool root = world_.self().trainer;
+    // A region that came or came back is fed by its parent; what it holds already it says itself.
+    if (root || intake_.is_gateway(id)) feed_children(entry, false);
+  }
+}
+
+void Spread::tick() {
+  feeds_.tick();
+  intake_.tick();
+}
+
+}  // namespace p2pw

@@ -1,0 +1,63 @@
+// Spreading: how bundles get from the trainer into every region, one copy each, whoever dies. Puts together the two
+// sides: Feeds (what this node sends to other regions) and Intake (what it takes into its own).
+//
+// Threads: control thread only. Pure: everything outside is behind SpreadWorld, so the fleet simulation runs this code.
+#pragma once
+
+#include "daemon/spread/feeds.h"
+#include "daemon/spread/intake.h"
+
+namespace p2pw {
+
+class Spread {
+ public:
+  Spread(SpreadWorld& world, SpreadOptions options);
+
+  // A bundle's record and meta are known; `held` is what lies on this disk. `fresh`: it was published just now, so nobody
+  // else can hold any of it (only its own trainer says so).
+  void add(const BundleFacts& bundle, const ChunkSet& held, bool fresh);
+  void forget(const BundleId& bundle);
+  bool knows(const BundleId& bundle) const { return bundles_.contains(bundle); }
+
+  // A chunk is offered over a link. Take it when true (then tell link_chunk_stored or link_chunk_bad); when false it is
+  // here or on its way into the store already and has been acknowledged as a duplicate.
+  bool take_link_chunk(const NodeKey& from, const BundleId& bundle, ChunkIndex chunk, Epoch epoch);
+  void link_chunk_stored(const NodeKey& from, const BundleId& bundle, ChunkIndex chunk, Epoch epoch);
+  void link_chunk_bad(const NodeKey& from, const BundleId& bundle, ChunkIndex chunk);
+  // A chunk came from the region's swarm.
+  void swarm_chunk(const BundleId& bundle, ChunkIndex chunk);
+
+  // The spreading messages of an authenticated peer: true when the message was one.
+  bool message(const Member& from, const wire::LinkMessage& message);
+  void peer_up(const NodeKey& peer);
+  void peer_lost(const NodeKey& peer);  // link down, suspect or gone
+  void members_changed();
+  void tick();  // every 100 ms
+
+  const ChunkSet* held(const BundleId& bundle) const;
+  bool is_gateway(const BundleId& bundle) const { return intake_.is_gateway(bundle); }
+  const Feeds& feeds() const { return feeds_; }
+  const Intake& intake() const { return intake_; }
+
+ private:
+  struct Entry {
+    BundleFacts facts;
+    ChunkSet held;
+    ChunkSet storing;  // came over a link, being hashed
+    bool fresh = false;
+    bool gateway = false;
+  };
+
+  void feed_children(Entry& entry, bool fresh);
+  void gain(Entry& entry, ChunkIndex chunk, const NodeKey* from);
+  void ack(const NodeKey& to, const BundleId& bundle, ChunkIndex chunk, Epoch epoch, bool duplicate);
+  void lease_asked(const Member& from, const wire::LeaseAsk& ask);
+
+  SpreadWorld& world_;
+  const SpreadOptions options_;
+  Feeds feeds_;
+  Intake intake_;
+  std::unordered_map<BundleId, Entry> bundles_;
+};
+
+}  // namespace p2pw
