@@ -1,0 +1,140 @@
+#include "protocol/placement.h"
+
+#include <sodium.h>
+
+#include <algorithm>
+#include <set>
+
+#include "protocol/crypto_init.h"
+
+namespace p2pw {
+namespace {
+
+// One rendezvous: SipHash-2-4 of the candidate under a key made from what is being placed. SipHash costs 20 ns a
+// candidate, so that placing one bundle among thousands of nodes is nothing.
+class Rendezvous {
+ public:
+  Rendezvous(std::string_view label, ByteView subject) {
+    init_crypto();
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, nullptr, 0, key_.size());
+    const auto size = static_cast<std::uint8_t>(label.size());
+    crypto_generichash_update(&state, &size, 1);
+    crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(label.data()), label.size());
+    crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(subject.data()), subject.size());
+    crypto_generichash_final(&state, key_.data(), key_.size());
+  }
+
+  std::uint64_t score(ByteView candidate) const {
+    std::array<std::uint8_t, crypto_shorthash_BYTES> hash;
+    crypto_shorthash(hash.data(), reinterpret_cast<const unsigned char*>(candidate.data()), candidate.size(),
+                     key_.data());
+    std::uint64_t score = 0;
+    for (std::size_t i = 0; i < hash.size(); ++i) score |= std::uint64_t(hash[i]) << (8 * i);
+    return score;
+  }
+
+ private:
+  std::array<std::uint8_t, crypto_shorthash_KEYBYTES> key_;
+};
+
+struct Scored {
+  std::uint64_t score;
+  const Member* member;
+  bool before(const Scored& other) const {
+    return score != other.score ? score > other.score : member->key < other.member->key;
+  }
+};
+
+// The candidates of the region as members, highest score first.
+std::vector<Scored> best_of(const Channel& channel, const Region& region, std::span<const Member> members,
+                            std::size_t count) {
+  const Rendezvous rendezvous("p2pw gateway candidates 1", as_bytes(channel.str()));
+  std::vector<Scored> scored;
+  for (const Member& member : members) {
+    if (member.trainer || member.region != region) continue;
+    scored.push_back({rendezvous.score(member.key.view()), &member});
+  }
+  count = std::min(count, scored.size());
+  std::partial_sort(scored.begin(), scored.begin() + static_cast<std::ptrdiff_t>(count), scored.end(),
+                    [](const Scored& a, const Scored& b) { return a.before(b); });
+  scored.resize(count);
+  return scored;
+}
+
+std::vector<NodeKey> keys_of(std::span<const Scored> scored) {
+  std::vector<NodeKey> keys;
+  keys.reserve(scored.size());
+  for (const Scored& entry : scored) keys.push_back(entry.member->key);
+  return keys;
+}
+
+}  // namespace
+
+std::vector<NodeKey> gateway_candidates(const Channel& channel, const Region& region, std::span<const Member> members,
+                                        std::size_t count) {
+  return keys_of(best_of(channel, region, members, count));
+}
+
+std::vector<NodeKey> gateway_succession(const BundleId& bundle, const Channel& channel, const Region& region,
+                                        std::span<const Member> members) {
+  std::vector<Scored> candidates = best_of(channel, region, members, kGatewayCandidates);
+  const Rendezvous rendezvous("p2pw gateway 1", bundle.view());
+  for (Scored& entry : candidates) entry.score = rendezvous.score(entry.member->key.view());
+  std::sort(candidates.begin(), candidates.end(), [](const Scored& a, const Scored& b) {
+    if (a.member->suspect != b.member->suspect) return b.member->suspect;
+    return a.before(b);
+  });
+  return keys_of(candidates);
+}
+
+std::vector<Region> region_order(const BundleId& bundle, const Region& home, std::span<const Member> members) {
+  std::set<Region> regions;
+  for (const Member& member : members) {
+    if (!member.trainer) regions.insert(member.region);
+  }
+  const Rendezvous rendezvous("p2pw region order 1", bundle.view());
+  struct Place {
+    bool away;
+    std::uint64_t score;
+    Region region;
+  };
+  std::vector<Place> places;
+  for (const Region& region : regions) {
+    places.push_back({region != home, rendezvous.score(as_bytes(region.str())), region});
+  }
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    if (a.away != b.away) return b.away;
+    return a.score != b.score ? a.score > b.score : a.region < b.region;
+  });
+  std::vector<Region> order;
+  for (Place& place : places) order.push_back(std::move(place.region));
+  return order;
+}
+
+std::vector<std::size_t> RelayTree::children_of(std::int32_t index) const {
+  std::vector<std::size_t> children;
+  for (std::size_t i = 0; i < parent.size(); ++i) {
+    if (parent[i] == index) children.push_back(i);
+  }
+  return children;
+}
+
+std::int32_t RelayTree::index_of(const Region& region) const {
+  const auto found = std::find(order.begin(), order.end(), region);
+  return found == order.end() ? -2 : static_cast<std::int32_t>(found - order.begin());
+}
+
+RelayTree relay_tree(std::vector<Region> order, TreeShape shape) {
+  const std::size_t root = std::max<std::size_t>(shape.root_children, 1);
+  RelayTree tree;
+  tree.order = std::move(order);
+  tree.parent.reserve(tree.order.size());
+  for (std::size_t i = 0; i < tree.order.size(); ++i) {
+    const bool from_trainer = i < root || shape.fan_out == 0;
+    tree.parent.push_back(from_trainer ? -1 : static_cast<std::int32_t>((i - root) / shape.fan_out));
+  }
+  return tree;
+}
+
+}  // namespace p2pw
