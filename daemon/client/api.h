@@ -1,0 +1,176 @@
+// The local API of p2pwd as values: what the daemon's server writes and its clients read, one struct per JSON object, so
+// that both sides share one schema. HTTP/1.1 over the unix socket api.sock (and over loopback TCP where configured).
+//
+//   GET  /v1/status                                    -> StatusReply
+//   GET  /v1/peers                                     -> PeersReply
+//   GET  /v1/log?channel=C&after=ID&limit=N            -> LogReply
+//   GET  /v1/channels/C/wait?version=N&percent=95&of=sealed|live&timeout=S  -> WaitReply (answers when done or timed out)
+//   POST /v1/tokens               TokenRequest         -> TokenReply
+//   POST /v1/channels/C/activate  ActivateRequest      -> ActionReply
+//   POST /v1/channels/C/rollback  {}                   -> ActionReply     the node's own slot (`rollback --local`)
+//   POST /v1/channels/C/release   {}                   -> ActionReply     the engine no longer reads the old slot
+//   GET  /metrics                                      -> Prometheus text
+//
+// Errors: HTTP status by http_status_of(code), body {"error": {"code", "message"}}.
+//
+// from_json() is lenient: absent keys keep their defaults, unknown ones are skipped, a value of the wrong type is an
+// error. Numbers are JSON numbers, keys and hashes hex, times milliseconds since the Unix epoch.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/result.h"
+
+namespace p2pw {
+
+using Json = nlohmann::ordered_json;
+
+namespace api {
+
+inline constexpr std::size_t kMaxBodyBytes = 64u << 20;
+
+// This node's view of one channel.
+struct ChannelStatus {
+  std::string channel;
+  std::string publisher;              // minisign line
+  std::uint64_t version_sealed = 0;   // highest sealed version known
+  std::uint64_t version_staged = 0;
+  std::uint64_t version_active = 0;
+  std::string state = "idle";
+  std::string current;                // path of the `current` link; empty while there is none
+  std::string head = "none";          // live, frozen, none
+  std::uint64_t step = 0;             // label of the highest sealed version
+  bool publishing = false;            // a seed holds the channel's lock
+  std::uint64_t bundle_store_bytes = 0;
+  std::string problem;                // why it does not get on, with what to do; empty = nothing
+};
+
+// One for each node and channel, as the nodes report it.
+struct NodeStatus {
+  std::string node;     // key, hex
+  std::string name;
+  std::string channel;
+  std::string region;
+  std::uint64_t version_staged = 0;
+  std::uint64_t version_active = 0;
+  std::string state = "idle";  // idle, fetching, rebuilding, staged, activating, joining, unknown, frozen, offline
+  double lag_seconds = 0;      // since the first version that this node has not activated was sealed; 0 = none
+};
+
+struct LinkStatus {
+  std::string node;
+  std::string name;
+  std::string region;
+  std::string address;
+  double round_trip_ms = 0;
+  double clock_offset_ms = 0;
+  std::uint64_t rate_bits = 0;
+  std::uint32_t stripes = 0;
+  std::uint64_t payload_sent = 0, payload_received = 0;
+  std::uint64_t control_sent = 0, control_received = 0;
+};
+
+// Chunk payload that this daemon wrote into one region, for one version.
+struct CopyStatus {
+  std::string channel;
+  std::uint64_t version = 0;
+  std::string region;
+  std::uint64_t payload_bytes = 0;  // written towards that region over links
+  std::uint64_t used_bytes = 0;     // of the version's bundles
+  std::uint64_t duplicate_bytes = 0;
+};
+
+struct StatusReply {
+  std::string node, name, region, role, software;
+  std::uint64_t started_ms = 0;
+  std::uint64_t now_ms = 0;
+  std::vector<ChannelStatus> channels;
+  std::vector<NodeStatus> nodes;
+  std::vector<LinkStatus> links;
+  std::vector<CopyStatus> copies;
+};
+
+// A member of the fleet, and why there is or is no traffic with it.
+struct PeerStatus {
+  std::string node, name, region;
+  bool trainer = false, bootstrap = false;
+  std::string life = "live";   // live, suspect, gone
+  bool linked = false;
+  std::string address;
+  double round_trip_ms = 0;
+  std::uint64_t rate_bits = 0;
+  std::string doing;           // "gateway of 3 bundles", "idle: has everything", ...
+};
+struct PeersReply {
+  std::vector<PeerStatus> peers;
+};
+
+// An entry of the event log; ids rise by one, so a gap shows.
+struct LogEntry {
+  std::uint64_t id = 0;
+  std::uint64_t at_ms = 0;
+  std::string channel;
+  std::string event;           // "open", "bundle", "seal", ... for records; "staged", "active", "gateway", ... else
+  std::uint64_t version = 0;
+  std::string node;            // whom it is about; empty = this node
+  std::string detail;          // for people
+};
+struct LogReply {
+  std::vector<LogEntry> entries;
+  std::uint64_t next = 0;      // pass as `after`
+};
+
+struct WaitReply {
+  std::string channel;
+  std::uint64_t version = 0;
+  std::uint64_t active = 0;
+  std::uint64_t total = 0;
+  bool done = false;
+};
+
+struct TokenRequest {
+  std::uint32_t uses = 1;
+  std::string channel;         // empty: the only one
+};
+struct TokenReply {
+  std::string token;
+  std::uint64_t expires_ms = 0;
+};
+
+struct ActivateRequest {
+  std::uint64_t version = 0;   // 0 = the staged one
+};
+struct ActionReply {
+  std::string channel;
+  std::uint64_t version_staged = 0;
+  std::uint64_t version_active = 0;
+  std::string state;
+};
+
+Json to_json(const StatusReply&);
+Json to_json(const PeersReply&);
+Json to_json(const LogReply&);
+Json to_json(const LogEntry&);
+Json to_json(const WaitReply&);
+Json to_json(const TokenRequest&);
+Json to_json(const TokenReply&);
+Json to_json(const ActivateRequest&);
+Json to_json(const ActionReply&);
+
+// T: every struct above that has a to_json(). Errors: malformed, naming the key.
+template <class T>
+Result<T> from_json(const Json& json);
+// Parses text first.
+template <class T>
+Result<T> parse(std::string_view text);
+
+Json to_json(const Error& error);      // {"error": {"code", "message"}}
+Error error_from_json(const Json& json, int http_status);
+int http_status_of(ErrorCode code);
+
+}  // namespace api
+}  // namespace p2pw
