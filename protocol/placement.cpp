@@ -76,39 +76,38 @@ std::vector<NodeKey> gateway_candidates(const Channel& channel, const Region& re
   return keys_of(best_of(channel, region, members, count));
 }
 
-std::vector<NodeKey> gateway_succession(const BundleId& bundle, const Channel& channel, const Region& region,
-                                        std::span<const Member> members) {
-  std::vector<Scored> candidates = best_of(channel, region, members, kGatewayCandidates);
-  const Rendezvous rendezvous("p2pw gateway 1", bundle.view());
+std::vector<NodeKey> gateway_succession(const BundlePlace& bundle, const Region& region,
+                                        std::span<const Member> members, std::size_t count) {
+  std::vector<Scored> candidates = best_of(bundle.channel, region, members, count);
+  if (candidates.empty()) return {};
+  const Rendezvous rendezvous("p2pw gateway 2", bundle.run.view());
   for (Scored& entry : candidates) entry.score = rendezvous.score(entry.member->key.view());
-  std::sort(candidates.begin(), candidates.end(), [](const Scored& a, const Scored& b) {
-    if (a.member->suspect != b.member->suspect) return b.member->suspect;
-    return a.before(b);
-  });
+  std::sort(candidates.begin(), candidates.end(), [](const Scored& a, const Scored& b) { return a.before(b); });
+  auto first = static_cast<std::ptrdiff_t>(bundle.index.value() % candidates.size());
+  std::rotate(candidates.begin(), candidates.begin() + first, candidates.end());
+  std::stable_partition(candidates.begin(), candidates.end(), [](const Scored& c) { return !c.member->suspect; });
   return keys_of(candidates);
 }
 
-std::vector<Region> region_order(const BundleId& bundle, const Region& home, std::span<const Member> members) {
+std::vector<Region> region_order(const BundlePlace& bundle, const Region& home, std::span<const Member> members) {
   std::set<Region> regions;
   for (const Member& member : members) {
     if (!member.trainer) regions.insert(member.region);
   }
-  const Rendezvous rendezvous("p2pw region order 1", bundle.view());
-  struct Place {
-    bool away;
-    std::uint64_t score;
-    Region region;
-  };
-  std::vector<Place> places;
-  for (const Region& region : regions) {
-    places.push_back({region != home, rendezvous.score(as_bytes(region.str())), region});
-  }
-  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
-    if (a.away != b.away) return b.away;
-    return a.score != b.score ? a.score > b.score : a.region < b.region;
-  });
+  const Rendezvous rendezvous("p2pw region order 2", bundle.run.view());
+  std::vector<std::pair<std::uint64_t, Region>> away;
   std::vector<Region> order;
-  for (Place& place : places) order.push_back(std::move(place.region));
+  for (const Region& region : regions) {
+    if (region == home) {
+      order.push_back(region);
+    } else {
+      away.emplace_back(rendezvous.score(as_bytes(region.str())), region);
+    }
+  }
+  if (away.empty()) return order;
+  std::sort(away.begin(), away.end());
+  std::rotate(away.begin(), away.begin() + static_cast<std::ptrdiff_t>(bundle.index.value() % away.size()), away.end());
+  for (auto& [score, region] : away) order.push_back(std::move(region));
   return order;
 }
 

@@ -1,8 +1,10 @@
-// Who takes what where: pure functions of (bundle id, live members). Every daemon that has the same members gets the
-// same answer, so nothing is negotiated; leases (lease.h) make sure of one copy while views differ.
+// Who takes what where: pure functions of (run, bundle index, live members). Every daemon that has the same members gets
+// the same answer, so nothing is negotiated; leases (lease.h) make sure of one copy while views differ.
 //
-// Rendezvous hashing (Thaler and Ravishankar, 1998): each candidate gets a score from hash(salt, candidate); the highest
-// wins. When a member leaves, only what it held moves.
+// Rendezvous hashing (Thaler and Ravishankar, 1998): each candidate gets a score from hash(subject, candidate); the
+// highest wins. Candidates are ranked for the channel, so links stay warm; gateways and regions are ranked for the run, so
+// load moves from version to version, and rotated by the bundle's index, so that neighbouring bundles, which are in flight
+// together, go through different gateways and regions.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +31,19 @@ inline constexpr std::size_t kGatewayCandidates = 4;
 std::vector<NodeKey> gateway_candidates(const Channel& channel, const Region& region, std::span<const Member> members,
                                         std::size_t count = kGatewayCandidates);
 
-// The region's gateway for this bundle, then its successors: candidates in rendezvous order of the bundle, suspects last.
-std::vector<NodeKey> gateway_succession(const BundleId& bundle, const Channel& channel, const Region& region,
-                                        std::span<const Member> members);
+// What is placed.
+struct BundlePlace {
+  Channel channel;
+  RunId run;
+  BundleIndex index;
+};
 
-// Regions with rollout nodes in the order in which the bundle visits them: the home region first, the others in
-// rendezvous order.
-std::vector<Region> region_order(const BundleId& bundle, const Region& home, std::span<const Member> members);
+// The region's gateway for this bundle, then its successors; suspects last.
+std::vector<NodeKey> gateway_succession(const BundlePlace& bundle, const Region& region,
+                                        std::span<const Member> members, std::size_t count = kGatewayCandidates);
+
+// Regions with rollout nodes in the order in which the bundle visits them: the home region first.
+std::vector<Region> region_order(const BundlePlace& bundle, const Region& home, std::span<const Member> members);
 
 // The relay tree over region_order(): the root is the trainer, which feeds `root_children` regions; every region feeds
 // up to `fan_out` further ones.

@@ -20,7 +20,7 @@ void Credit::acked(std::uint64_t bytes, SteadyTime now, microseconds round_trip)
   if (round_trip.count() > 0 && (least_round_trip_.count() == 0 || round_trip < least_round_trip_)) {
     least_round_trip_ = round_trip;
   }
-  if (starting_ && limited_) window_ = std::min(options_.max_bytes, window_ + bytes);
+  if (starting_ && limited_) window_ = std::min({options_.max_bytes, ceiling_, window_ + bytes});
   // Rounds shorter than 50 ms would measure the grain of chunks rather than the rate.
   auto round = std::max(least_round_trip_, microseconds(50'000));
   if (now - round_began_ >= round) end_round(now);
@@ -37,14 +37,16 @@ void Credit::end_round(SteadyTime now) {
     if (rate > plateau_rate_ * 1.25) {
       plateau_rate_ = rate;
       plateau_rounds_ = 0;
-    } else if (++plateau_rounds_ >= 3) {
-      starting_ = false;
+      ceiling_ = 2 * window_;
+    } else {
+      ceiling_ = window_;
+      starting_ = ++plateau_rounds_ < 2;
     }
   }
   if (!starting_) {
     double product = best_rate() * std::chrono::duration<double>(least_round_trip_).count();
     auto target = static_cast<std::uint64_t>(options_.gain * product);
-    window_ = std::clamp(target, options_.initial_bytes, options_.max_bytes);
+    window_ = std::clamp(target, options_.min_bytes, options_.max_bytes);
   }
   round_began_ = now;
   round_acked_ = 0;

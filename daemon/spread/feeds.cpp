@@ -87,7 +87,7 @@ void Feeds::start(const BundleFacts& bundle, const Region& region, const ChunkSe
 }
 
 std::optional<NodeKey> Feeds::choose_gateway(const Feed& feed) const {
-  auto order = gateway_succession(feed.bundle.id, feed.bundle.channel, feed.region, world_.members());
+  auto order = gateway_succession(feed.bundle.place, feed.region, world_.members(), options_.candidates);
   for (const NodeKey& key : order) {
     if (!world_.linked(key)) continue;
     bool suspect = shunned_.contains(key);
@@ -143,9 +143,11 @@ void Feeds::asked(const BundleFacts& bundle, const Member& asker, Epoch seen, co
   Feed& feed = *find(bundle.id, asker.region);
   RegionFeeds& region = regions_[asker.region];
   if (feed.lease.holder != asker.key || feed.lease.epoch != answer.lease.epoch) {
-    // The lease was free and start() or an earlier holder is outdated.
-    for (auto& [chunk, flight] : feed.in_flight) region.credit.lost(flight.bytes);
-    feed.in_flight.clear();
+    // What is on its way to an earlier holder is lost; what is on its way to this one still arrives.
+    if (feed.lease.holder != asker.key) {
+      for (auto& [chunk, flight] : feed.in_flight) region.credit.lost(flight.bytes);
+      feed.in_flight.clear();
+    }
     feed.lease = answer.lease;
     ++counters_[asker.region].leases_granted;
     world_.note(bundle.id, "lease", asker.region.str() + " to " + asker.key.short_hex() + " epoch " +
@@ -186,16 +188,14 @@ void Feeds::acked(const NodeKey& gateway, const BundleId& bundle, ChunkIndex chu
   Region name;
   Feed* feed = find_by_gateway(bundle, gateway, &name);
   if (!feed) return;
+  if (duplicate && chunk.value() < feed->bundle.chunks) {
+    ++counters_[name].duplicate_chunks;
+    counters_[name].duplicate_bytes += feed->bundle.bytes_of(chunk);
+  }
   auto it = feed->in_flight.find(chunk.value());
   if (it == feed->in_flight.end()) return;
   RegionFeeds& region = regions_[name];
-  std::uint32_t bytes = it->second.bytes;
-  auto trip = world_.round_trip(gateway);
-  region.credit.acked(bytes, world_.now(), trip);
-  if (duplicate) {
-    ++counters_[name].duplicate_chunks;
-    counters_[name].duplicate_bytes += bytes;
-  }
+  region.credit.acked(it->second.bytes, world_.now(), world_.round_trip(gateway));
   feed->in_flight.erase(it);
   ++feed->acked;
   feed->progress = world_.now();
@@ -225,11 +225,24 @@ void Feeds::pump(RegionFeeds& region) {
       if (heads.size() >= options_.parallel_gateways) break;
     }
     if (heads.empty() || !region.credit.may_send(slack)) return;
-    auto least = std::min_element(heads.begin(), heads.end(), [&](auto& a, auto& b) {
-      return region.turn[a.first] < region.turn[b.first];
-    });
-    if (!send_next(region, *least->second)) return;
+    // A gateway that has stopped must not swallow the shares of the others.
+    std::uint64_t share = (region.credit.window() + slack) / heads.size();
+    Feed* next = nullptr;
+    for (auto& [gateway, feed] : heads) {
+      if (in_flight_to(region, gateway) >= share) continue;
+      if (!next || region.turn[gateway] < region.turn[next->lease.holder]) next = feed;
+    }
+    if (!next || !send_next(region, *next)) return;
   }
+}
+
+std::uint64_t Feeds::in_flight_to(const RegionFeeds& region, const NodeKey& gateway) const {
+  std::uint64_t bytes = 0;
+  for (auto& [order, feed] : region.feeds) {
+    if (feed.lease.holder != gateway) continue;
+    for (auto& [chunk, flight] : feed.in_flight) bytes += flight.bytes;
+  }
+  return bytes;
 }
 
 bool Feeds::send_next(RegionFeeds& region, Feed& feed) {

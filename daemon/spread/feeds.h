@@ -96,7 +96,7 @@ class Feeds {
     std::map<NodeKey, std::uint64_t> turn;  // bytes sent to each gateway, for fairness
   };
 
-  static Order order_of(const BundleFacts& b) { return {b.kind, b.version, b.index, b.id}; }
+  static Order order_of(const BundleFacts& b) { return {b.kind, b.version, b.place.index, b.id}; }
   static const char* name_of(State state);
   Feed* find(const BundleId& bundle, const Region& region);
   Feed* find_by_gateway(const BundleId& bundle, const NodeKey& gateway, Region* region);
@@ -104,6 +104,7 @@ class Feeds {
   void assign(Feed& feed);
   void unassign(RegionFeeds& region, Feed& feed, const char* why);
   void pump(RegionFeeds& region);
+  std::uint64_t in_flight_to(const RegionFeeds& region, const NodeKey& gateway) const;
   bool send_next(RegionFeeds& region, Feed& feed);
   void settle(Feed& feed);
   bool stalled(const Feed& feed) const;

@@ -88,10 +88,9 @@ void Intake::announce(const Entry& entry) {
 }
 
 void Intake::begin(Entry& entry, Epoch at_least) {
-  auto lease = region_.current(entry.bundle.id);
-  Epoch floor = std::max(region_.floor(entry.bundle.id), at_least);
-  bool others = lease && lease->holder != world_.self().key;
-  entry.epoch = others ? floor.next() : std::max(floor, Epoch(1));
+  // A lease that was another's, dead or alive, ends with a higher epoch.
+  Epoch floor = region_.floor(entry.bundle.id);
+  entry.epoch = std::max(is_gateway(entry.bundle.id) ? floor : floor.next(), at_least);
   region_.hear(entry.bundle.id, {world_.self().key, entry.epoch});
   entry.region_held = ChunkSet(entry.bundle.chunks);
   auto peers = neighbours();
@@ -223,11 +222,11 @@ std::vector<NodeKey> Intake::upstreams(const Entry& entry) const {
     }
   };
   if (entry.offered) add(*entry.offered);
-  auto tree = relay_tree(region_order(entry.bundle.id, entry.bundle.home, world_.members()), options_.tree);
+  auto tree = relay_tree(region_order(entry.bundle.place, entry.bundle.home, world_.members()), options_.tree);
   auto at = tree.index_of(self.region);
   if (at >= 0 && tree.parent[at] >= 0) {
     const Region& parent = tree.order[tree.parent[at]];
-    for (const NodeKey& key : gateway_succession(entry.bundle.id, entry.bundle.channel, parent, world_.members())) {
+    for (const NodeKey& key : gateway_succession(entry.bundle.place, parent, world_.members(), options_.candidates)) {
       for (const Member& m : world_.members()) {
         if (m.key == key && !m.suspect) add(key);
       }
@@ -279,7 +278,7 @@ void Intake::send_ask(const NodeKey& to, const Entry& entry, const ChunkSet& mis
 
 // The first live candidate takes in what nobody takes in; the others wait longer in turn, in case it does not.
 bool Intake::first_in_line(const Entry& entry) const {
-  auto order = gateway_succession(entry.bundle.id, entry.bundle.channel, world_.self().region, world_.members());
+  auto order = gateway_succession(entry.bundle.place, world_.self().region, world_.members(), options_.candidates);
   auto quiet = world_.now() - std::max(entry.progress, entry.since);
   for (std::size_t place = 0; place < order.size(); ++place) {
     if (order[place] == world_.self().key) return quiet > options_.unclaimed * (1 + 2 * place);

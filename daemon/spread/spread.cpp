@@ -40,7 +40,7 @@ const ChunkSet* Spread::held(const BundleId& bundle) const {
 
 void Spread::feed_children(Entry& entry, bool fresh) {
   const Member& self = world_.self();
-  auto tree = relay_tree(region_order(entry.facts.id, entry.facts.home, world_.members()), options_.tree);
+  auto tree = relay_tree(region_order(entry.facts.place, entry.facts.home, world_.members()), options_.tree);
   auto at = self.trainer ? -1 : tree.index_of(self.region);
   if (at < -1) return;
   for (std::size_t child : tree.children_of(at)) {

@@ -16,9 +16,8 @@ namespace p2pw {
 // One bundle as far as spreading cares.
 struct BundleFacts {
   BundleId id;
-  Channel channel;
+  BundlePlace place;
   Version version;
-  BundleIndex index;
   Kind kind = Kind::delta;
   std::uint64_t used_bytes = 0;
   std::uint32_t chunk_bytes = 0;

@@ -1,0 +1,161 @@
+#include "daemon/spread/spread.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/spread_sim.h"
+
+namespace p2pw::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t kChunk = 256 << 10;
+
+// Trainer without delay, two regions of three nodes at 43 and 72 ms, 200 Mbit/s each.
+struct TwoRegions {
+  SpreadSim sim;
+  std::vector<BundleId> bundles;
+
+  explicit TwoRegions(std::size_t nodes = 3, SpreadOptions options = {}) : sim(options) {
+    sim.access("trainer", 200e6, 0ms);
+    sim.access("r1", 200e6, 43ms);
+    sim.access("r2", 200e6, 72ms);
+    sim.add_node("home", true);
+    for (std::size_t i = 0; i < nodes; ++i) sim.add_node("r1"), sim.add_node("r2");
+    sim.run_for(200ms);
+  }
+  void publish(int count, std::uint32_t chunks) {
+    for (int i = 0; i < count; ++i) bundles.push_back(sim.publish(chunks, kChunk, 1, static_cast<std::uint32_t>(i)));
+  }
+  bool complete() {
+    return std::all_of(bundles.begin(), bundles.end(), [&](auto& b) { return sim.complete(b); });
+  }
+  double bytes() const { return static_cast<double>(bundles.size()) * 128 * kChunk; }
+  double bound() const { return bytes() * 8 / 200e6 + 0.158; }
+  double held_share(const std::string& region) {
+    double held = 0, all = 0;
+    for (auto& b : bundles) {
+      double most = 0;
+      for (auto& n : sim.nodes()) {
+        const ChunkSet* set = n->spread.held(b);
+        if (n->region() == region && set) most = std::max<double>(most, set->count());
+      }
+      held += most;
+      all += 128;
+    }
+    return held / all;
+  }
+};
+
+TEST(Spread, OneCopyOutOfTheTrainerAndIntoEachRegionNearTheBound) {
+  TwoRegions w;
+  w.publish(8, 128);
+  double begin = w.sim.seconds();
+  ASSERT_TRUE(w.sim.run_until([&] { return w.complete(); }, 60s));
+  EXPECT_DOUBLE_EQ(w.sim.trainer_copies(), 1.0);
+  EXPECT_DOUBLE_EQ(w.sim.copies_into("r1"), 1.0);
+  EXPECT_DOUBLE_EQ(w.sim.copies_into("r2"), 1.0);
+  EXPECT_LT(w.sim.seconds() - begin, 1.10 * w.bound());
+}
+
+TEST(Spread, SeveralGatewaysOfARegionTakeBundles) {
+  TwoRegions w;
+  w.publish(8, 128);
+  ASSERT_TRUE(w.sim.run_until([&] { return w.held_share("r1") > 0.3; }, 60s));
+  std::set<NodeKey> gateways;
+  for (auto& b : w.bundles) {
+    if (auto* g = w.sim.gateway_of(b, "r1")) gateways.insert(g->key());
+  }
+  EXPECT_GE(gateways.size(), 2u);
+}
+
+TEST(Spread, KilledGatewayCostsLittle) {
+  TwoRegions w;
+  w.publish(8, 128);
+  ASSERT_TRUE(w.sim.run_until([&] { return w.held_share("r1") > 0.5; }, 60s));
+  SpreadSim::Node* gateway = nullptr;
+  for (auto& v : w.sim.nodes()[0]->spread.feeds().views()) {
+    if (v.state == "flowing" && v.in_flight > 0) gateway = w.sim.find(v.gateway);
+  }
+  ASSERT_TRUE(gateway);
+  w.sim.kill(*gateway);
+  ASSERT_TRUE(w.sim.run_until([&] { return w.complete(); }, 60s));
+  EXPECT_LE(w.sim.copies_into("r1"), 1.02);
+  EXPECT_LE(w.sim.copies_into("r2"), 1.02);
+  EXPECT_LT(w.sim.seconds(), 1.35 * w.bound());
+}
+
+TEST(Spread, HungGatewayCostsLittle) {
+  TwoRegions w;
+  w.publish(8, 128);
+  ASSERT_TRUE(w.sim.run_until([&] { return w.held_share("r1") > 0.5; }, 60s));
+  SpreadSim::Node* gateway = nullptr;
+  for (auto& v : w.sim.nodes()[0]->spread.feeds().views()) {
+    if (v.state == "flowing" && v.in_flight > 0) gateway = w.sim.find(v.gateway);
+  }
+  ASSERT_TRUE(gateway);
+  w.sim.hang(*gateway);
+  ASSERT_TRUE(w.sim.run_until([&] { return w.complete(); }, 60s));
+  EXPECT_LE(w.sim.copies_into("r1"), 1.02);
+  EXPECT_LE(w.sim.copies_into("r2"), 1.02);
+  EXPECT_LT(w.sim.seconds(), 1.35 * w.bound());
+}
+
+TEST(Spread, RegionCutAndHealedCompletes) {
+  TwoRegions w;
+  w.publish(8, 128);
+  ASSERT_TRUE(w.sim.run_until([&] { return w.held_share("r1") > 0.5; }, 60s));
+  w.sim.cut("r1", true);
+  w.sim.at(20s, [&] { w.sim.cut("r1", false); });
+  ASSERT_TRUE(w.sim.run_until([&] { return w.complete(); }, 120s));
+  EXPECT_LE(w.sim.copies_into("r1"), 1.05);
+  EXPECT_LE(w.sim.copies_into("r2"), 1.05);
+}
+
+TEST(Spread, FleetCompletesWithoutTheTrainerOnceEveryChunkIsOut) {
+  TwoRegions w;
+  w.publish(4, 128);
+  auto all_acked = [&] {
+    std::uint32_t acked = 0;
+    for (auto& v : w.sim.nodes()[0]->spread.feeds().views()) acked += v.acked;
+    return acked == 4 * 128;
+  };
+  ASSERT_TRUE(w.sim.run_until(all_acked, 60s));
+  w.sim.kill(*w.sim.nodes()[0]);
+  ASSERT_TRUE(w.sim.run_until([&] { return w.complete(); }, 60s));
+  EXPECT_DOUBLE_EQ(w.sim.copies_into("r2"), 1.0);
+}
+
+TEST(Spread, RegionsOfOneNodeAndATrainerAlone) {
+  TwoRegions one(1);
+  one.publish(4, 128);
+  ASSERT_TRUE(one.sim.run_until([&] { return one.complete(); }, 60s));
+  EXPECT_DOUBLE_EQ(one.sim.copies_into("r1"), 1.0);
+  TwoRegions alone(0);
+  alone.publish(4, 128);
+  alone.sim.run_for(1s);
+  EXPECT_FALSE(alone.sim.nodes()[0]->spread.feeds().busy());
+}
+
+TEST(Spread, LateRegionPullsOneCopy) {
+  TwoRegions w;
+  w.sim.access("r3", 200e6, 20ms);
+  w.publish(4, 128);
+  ASSERT_TRUE(w.sim.run_until([&] { return w.complete(); }, 60s));
+  for (int i = 0; i < 3; ++i) w.sim.add_node("r3");
+  ASSERT_TRUE(w.sim.run_until([&] { return w.complete(); }, 60s));
+  EXPECT_DOUBLE_EQ(w.sim.copies_into("r3"), 1.0);
+  EXPECT_DOUBLE_EQ(w.sim.copies_into("r1"), 1.0);
+}
+
+TEST(Spread, LateNodeCostsNoWanByte) {
+  TwoRegions w;
+  w.publish(4, 128);
+  ASSERT_TRUE(w.sim.run_until([&] { return w.complete(); }, 60s));
+  w.sim.add_node("r1");
+  w.sim.run_for(20s);
+  EXPECT_DOUBLE_EQ(w.sim.copies_into("r1"), 1.0);
+}
+
+}  // namespace
+}  // namespace p2pw::testing
