@@ -1,0 +1,1 @@
+"""simulations/lab: real daemons on an emulated WAN. simulations/README.md says how."""
