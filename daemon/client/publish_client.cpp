@@ -19,6 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr int kAskCancelledMs = 100;
 constexpr std::size_t kPrefix = 8;
+constexpr std::size_t kReadBytes = 64u << 10;
 
 void put_u32(std::byte* out, std::size_t value) {
   for (int i = 0; i < 4; ++i) out[i] = static_cast<std::byte>(value >> (8 * i));
@@ -34,6 +35,14 @@ Error gone(const std::string& why) {
               "p2pwd went away during the publish (" + why + "): this version is dead; start p2pwd and seed again");
 }
 
+Status parse(const Bytes& header, wire::PublishMessage& message) {
+  if (!message.ParseFromArray(header.data(), static_cast<int>(header.size()))) {
+    return fail(ErrorCode::malformed, "p2pwd sent a publish message that does not parse");
+  }
+  if (message.has_error()) return fail(api::code_from_name(message.error().code()), message.error().message());
+  return {};
+}
+
 }  // namespace
 
 PublishClient::PublishClient(int descriptor, std::function<bool()> cancelled)
@@ -41,11 +50,14 @@ PublishClient::PublishClient(int descriptor, std::function<bool()> cancelled)
 PublishClient::~PublishClient() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
-PublishClient::PublishClient(PublishClient&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), cancelled_(std::move(other.cancelled_)) {}
+PublishClient::PublishClient(PublishClient&& other) noexcept { *this = std::move(other); }
 PublishClient& PublishClient::operator=(PublishClient&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(cancelled_, other.cancelled_);
+  std::swap(inbox_, other.inbox_);
+  std::swap(inbox_start_, other.inbox_start_);
+  std::swap(closed_, other.closed_);
+  std::swap(arrived_, other.arrived_);
   return *this;
 }
 
@@ -70,7 +82,7 @@ Result<PublishClient> PublishClient::connect(const std::filesystem::path& socket
   return client;
 }
 
-Status PublishClient::wait_for(short events, Clock::time_point until) {
+Status PublishClient::wait_for(short events, Deadline until) {
   for (;;) {
     if (cancelled_ && cancelled_()) return fail(ErrorCode::interrupted, "interrupted");
     pollfd entry{descriptor_, events, 0};
@@ -81,40 +93,73 @@ Status PublishClient::wait_for(short events, Clock::time_point until) {
   }
 }
 
+void PublishClient::pump() {
+  if (inbox_start_ == inbox_.size()) {
+    inbox_.clear();
+    inbox_start_ = 0;
+  }
+  while (!closed_ && inbox_.size() < kMaxPublishHeader + limits::kMaxPayloadBytes) {
+    std::size_t held = inbox_.size();
+    inbox_.resize(held + kReadBytes);
+    ssize_t got = ::recv(descriptor_, inbox_.data() + held, kReadBytes, MSG_DONTWAIT);
+    int number = errno;
+    inbox_.resize(held + static_cast<std::size_t>(got > 0 ? got : 0));
+    if (got > 0) continue;
+    if (got < 0 && (number == EAGAIN || number == EWOULDBLOCK)) break;
+    if (got < 0 && number == EINTR) continue;
+    closed_ = true;
+  }
+}
+
+Result<bool> PublishClient::take(Message& message) {
+  ByteView rest = ByteView(inbox_).subspan(inbox_start_);
+  if (rest.size() < kPrefix) return false;
+  std::size_t header_bytes = get_u32(rest.data()), payload_bytes = get_u32(rest.data() + 4);
+  if (header_bytes > kMaxPublishHeader || payload_bytes > limits::kMaxPayloadBytes) {
+    return fail(ErrorCode::limit, "p2pwd sent a publish message of " + std::to_string(header_bytes) + " + " +
+                                      std::to_string(payload_bytes) + " bytes");
+  }
+  std::size_t whole = kPrefix + header_bytes + payload_bytes;
+  if (rest.size() < whole) return false;
+  ByteView header = rest.subspan(kPrefix, header_bytes), payload = rest.subspan(kPrefix + header_bytes, payload_bytes);
+  message.header.assign(header.begin(), header.end());
+  message.payload.assign(payload.begin(), payload.end());
+  inbox_start_ += whole;
+  return true;
+}
+
+// The daemon says why before it hangs up; that is what the user wants to read.
+Status PublishClient::check_arrived() {
+  pump();
+  for (;;) {
+    Message message;
+    P2PW_TRY(bool whole, take(message));
+    if (!whole) return {};
+    wire::PublishMessage parsed;
+    P2PW_CHECK(parse(message.header, parsed));
+    arrived_.push_back(std::move(message));
+  }
+}
+
 Status PublishClient::write_all(ByteView bytes) {
   while (!bytes.empty()) {
     ssize_t put = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    int number = errno;
     if (put > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(put));
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) {
-      P2PW_CHECK(wait_for(POLLOUT, Clock::time_point::max()));
+    } else if (number == EAGAIN || number == EWOULDBLOCK || number == EINTR) {
+      P2PW_CHECK(wait_for(POLLOUT, Deadline::max()));
+      P2PW_CHECK(check_arrived());
     } else {
-      P2PW_CHECK(early_error());
-      return gone(std::strerror(errno));
+      P2PW_CHECK(check_arrived());
+      return gone(std::strerror(number));
     }
   }
   return {};
 }
 
-// The daemon says why before it hangs up; that is what the user wants to read.
-Status PublishClient::early_error() {
-  pollfd entry{descriptor_, POLLIN, 0};
-  if (::poll(&entry, 1, 0) <= 0 || (entry.revents & POLLIN) == 0) return {};
-  std::byte prefix[kPrefix];
-  if (::recv(descriptor_, prefix, kPrefix, MSG_PEEK | MSG_DONTWAIT) != static_cast<ssize_t>(kPrefix)) return {};
-  if (get_u32(prefix) > limits::kMaxMessageBytes || get_u32(prefix + 4) != 0) return {};
-  Bytes header(kPrefix + get_u32(prefix));
-  if (::recv(descriptor_, header.data(), header.size(), MSG_PEEK | MSG_DONTWAIT) != static_cast<ssize_t>(header.size())) {
-    return {};
-  }
-  wire::PublishMessage message;
-  if (!message.ParseFromArray(header.data() + kPrefix, static_cast<int>(header.size() - kPrefix))) return {};
-  if (!message.has_error()) return {};
-  return fail(api::code_from_name(message.error().code()), message.error().message());
-}
-
 Status PublishClient::send(const wire::PublishMessage& message, ByteView payload) {
-  P2PW_CHECK(early_error());
+  P2PW_CHECK(check_arrived());
   std::size_t header_bytes = message.ByteSizeLong();
   if (header_bytes > kMaxPublishHeader || payload.size() > kMaxPublishPayload) {
     return fail(ErrorCode::limit, "a publish message is too large: " + std::to_string(header_bytes) + " + " +
@@ -130,39 +175,23 @@ Status PublishClient::send(const wire::PublishMessage& message, ByteView payload
   return write_all(payload);
 }
 
-Status PublishClient::read_exactly(std::span<std::byte> out, Clock::time_point until) {
-  while (!out.empty()) {
-    P2PW_CHECK(wait_for(POLLIN, until));
-    ssize_t got = ::recv(descriptor_, out.data(), out.size(), MSG_DONTWAIT);
-    if (got > 0) {
-      out = out.subspan(static_cast<std::size_t>(got));
-    } else if (got == 0) {
-      return gone("it closed the connection");
-    } else if (errno != EAGAIN && errno != EINTR) {
-      return gone(std::strerror(errno));
-    }
-  }
-  return {};
-}
-
 Status PublishClient::receive(wire::PublishMessage& message, Bytes& payload, std::chrono::milliseconds patience) {
   auto until = Clock::now() + patience;
-  std::byte prefix[kPrefix];
-  P2PW_CHECK(read_exactly(prefix, until));
-  std::size_t header_bytes = get_u32(prefix), payload_bytes = get_u32(prefix + 4);
-  if (header_bytes > kMaxPublishHeader || payload_bytes > kMaxPublishPayload) {
-    return fail(ErrorCode::limit, "p2pwd sent a publish message of " + std::to_string(header_bytes) + " + " +
-                                      std::to_string(payload_bytes) + " bytes");
+  Message next;
+  bool whole = !arrived_.empty();
+  if (whole) {
+    next = std::move(arrived_.front());
+    arrived_.pop_front();
   }
-  Bytes header(header_bytes);
-  P2PW_CHECK(read_exactly(header, until));
-  payload.resize(payload_bytes);
-  P2PW_CHECK(read_exactly(payload, until));
-  if (!message.ParseFromArray(header.data(), static_cast<int>(header.size()))) {
-    return fail(ErrorCode::malformed, "p2pwd sent a publish message that does not parse");
+  while (!whole) {
+    P2PW_TRY(whole, take(next));
+    if (whole) break;
+    if (closed_) return gone("it closed the connection");
+    P2PW_CHECK(wait_for(POLLIN, until));
+    pump();
   }
-  if (message.has_error()) return fail(api::code_from_name(message.error().code()), message.error().message());
-  return {};
+  payload = std::move(next.payload);
+  return parse(next.header, message);
 }
 
 }  // namespace p2pw

@@ -1,10 +1,11 @@
 // The seed's end of the publish socket (protocol/publish.proto): framed messages, sent and received in turn, blocking.
 // On the wire: u32 header length, u32 payload length (little-endian), a serialized PublishMessage, the payload.
 //
-// Threads: send() and receive() may be used by two threads at once, each by one at a time.
+// One thread at a time.
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -32,8 +33,8 @@ class PublishClient {
   PublishClient(PublishClient&&) noexcept;
   PublishClient& operator=(PublishClient&&) noexcept;
 
-  // Errors: unreachable (the daemon is gone), interrupted; a PublishError that has arrived meanwhile comes first, as the
-  // error that it names.
+  // What the daemon has said meanwhile is kept for receive(); when it is a PublishError, that is the answer. Errors:
+  // that, unreachable (the daemon is gone), interrupted, limit.
   Status send(const wire::PublishMessage& message, ByteView payload = {});
 
   // The next message, its payload (if any) in `payload`. A PublishError becomes the error that it names. Errors:
@@ -41,14 +42,23 @@ class PublishClient {
   Status receive(wire::PublishMessage& message, Bytes& payload, std::chrono::milliseconds patience);
 
  private:
+  using Deadline = std::chrono::steady_clock::time_point;
   explicit PublishClient(int descriptor, std::function<bool()> cancelled);
-  Status wait_for(short events, std::chrono::steady_clock::time_point until);
+  Status wait_for(short events, Deadline until);
   Status write_all(ByteView bytes);
-  Status read_exactly(std::span<std::byte> out, std::chrono::steady_clock::time_point until);
-  Status early_error();
+  void pump();  // reads what is there, up to the largest message
+  struct Message {
+    Bytes header, payload;
+  };
+  Result<bool> take(Message& message);  // false: not whole yet
+  Status check_arrived();
 
   int descriptor_ = -1;
   std::function<bool()> cancelled_;
+  Bytes inbox_;                     // read and not yet parsed
+  std::size_t inbox_start_ = 0;
+  bool closed_ = false;             // the daemon has hung up
+  std::deque<Message> arrived_;     // parsed while sending
 };
 
 }  // namespace p2pw
