@@ -51,6 +51,9 @@ class Console {
   void progress(std::string_view label, std::uint64_t done, std::uint64_t total);
   void finish();  // wipes an unfinished bar
 
+  // What there is of the answer when the verb fails after all, for example by a time-out: fail() adds it to its object.
+  void partial(const nlohmann::ordered_json& object);
+
   // {"error": {"code", "message", "exit"}} on standard output with --json; "p2pw: message" on standard error. Returns
   // the exit code.
   int fail(const Error& error);
@@ -70,6 +73,7 @@ class Console {
   bool bar_drawn_ = false;
   std::chrono::steady_clock::time_point started_{}, last_drawn_{};
   std::string bar_label_;
+  std::string partial_;  // a JSON object, or empty
 };
 
 // "1.2 GB", "34 kB": decimal units, as in network rates.

@@ -1,1 +1,3 @@
-int main() { return 0; }
+#include "cli/frame.h"
+
+int main(int argc, char** argv) { return p2pw::run_command_line(argc, argv); }

@@ -169,7 +169,8 @@ template <class T>
 Result<T> parse(std::string_view text);
 
 Json to_json(const Error& error);      // {"error": {"code", "message"}}
-Error error_from_json(const Json& json, int http_status);
+Error error_from_text(std::string_view body, int http_status);  // of an answer that is no success
+ErrorCode code_from_name(std::string_view name);                // the inverse of name_of(); failed for an unknown name
 int http_status_of(ErrorCode code);
 
 }  // namespace api

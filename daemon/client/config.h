@@ -1,6 +1,6 @@
 // What a node is told once, in a TOML file: who it is, where it listens, whom it asks for the fleet, which channels it
 // follows. Read and checked as a whole before anything starts; every error names file, line, key and reason, and a key
-// that nobody reads is an error, so that a typing mistake never means "default". docs: CONFIG.md beside this file.
+// that nobody reads is an error, so that a typing mistake never means "default".
 //
 // A Config is a value: read-only after load, shared freely between threads.
 #pragma once
@@ -132,9 +132,11 @@ Result<Config> parse_config(std::string_view toml, const std::string& origin);
 
 // The effective values as a file that parse_config() reads back to an equal Config.
 std::string to_toml(const Config& config);
+// The same without the values that are defaults anyway: a file to begin with.
+std::string to_short_toml(const Config& config);
 
-// Writes to_toml() beside `file`, syncs and renames; mode 0640; parent folders are made. Refuses an existing file unless
-// `replace`. Errors: io, usage (exists).
+// Writes to_short_toml() beside `file`, syncs and renames; mode 0640; parent folders are made. Refuses an existing file
+// unless `replace`. Errors: io, no_space, usage (exists).
 Status save_config(const Config& config, const std::filesystem::path& file, bool replace = false);
 
 }  // namespace p2pw

@@ -2,8 +2,8 @@
 //
 //   STATE/                         0750, the daemon's own
 //     node.key                     0600, Ed25519 key of this daemon (minisign form)
-//     fleet/ID.secret              0600, fleet secrets; the newest is `current` by order of the file `fleet/order`
-//     enrolments/ID                0600, tokens that this daemon gave out and that are still open
+//     fleet/NNNN.secret            0600, fleet secrets (fleet_secrets.h); the highest number is the current one
+//     enrolments                   0600, tokens that were given out and are still open (protocol/enrolment.h)
 //     enrolment.pending            0600, the token that `join` was given, until the daemon has enrolled
 //     channels/C/slots/            the two slots and `current`, unless the channel has a `root`
 //     channels/C/records/          the log of signed records
@@ -30,7 +30,6 @@ class StatePaths {
   const std::filesystem::path& root() const { return root_; }
   std::filesystem::path node_key() const { return root_ / "node.key"; }
   std::filesystem::path fleet() const { return root_ / "fleet"; }
-  std::filesystem::path fleet_secret(const SecretId& id) const { return fleet() / (id.hex() + ".secret"); }
   std::filesystem::path enrolments() const { return root_ / "enrolments"; }
   std::filesystem::path enrolment_pending() const { return root_ / "enrolment.pending"; }
   std::filesystem::path channel(const Channel& c) const { return root_ / "channels" / c.str(); }

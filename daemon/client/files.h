@@ -1,0 +1,23 @@
+// Small files of the state folder, read whole and written so that a crash leaves the old or the new one, never half.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+
+#include "protocol/result.h"
+
+namespace p2pw {
+
+// Errors: not_found, io, limit (larger than `max_bytes`).
+Result<std::string> read_small_file(const std::filesystem::path& path, std::size_t max_bytes);
+
+// The same for a file that holds a secret: refused when group or others may read it (untrusted, with the chmod to type).
+Result<std::string> read_secret_file(const std::filesystem::path& path, std::size_t max_bytes);
+
+// Temporary file beside it, written, synced, renamed, folder synced. Missing parent folders are made (0750). Errors: io,
+// no_space; nothing is left behind.
+Status write_small_file(const std::filesystem::path& path, std::string_view content, mode_t mode);
+
+}  // namespace p2pw
