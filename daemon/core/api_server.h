@@ -1,0 +1,52 @@
+// The local HTTP server: over the unix socket api.sock, and over loopback TCP where the configuration says so (then with a
+// bearer token). What the requests mean is for its handler.
+//
+// It answers nobody's browser: requests with an Origin header that is not its own, or with a Host that is not a loopback
+// name, are refused, so a web page cannot reach it. Bounded: body, header, connections, idle time. Control thread only.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "protocol/result.h"
+
+namespace p2pw {
+
+struct ApiRequest {
+  std::string method;                        // "GET"
+  std::string path;                          // "/v1/status", percent-decoded
+  std::map<std::string, std::string> query;  // decoded
+  std::string body;
+};
+struct ApiResponse {
+  int status = 200;
+  std::string body;
+  std::string type = "application/json";
+};
+
+class ApiServer {
+ public:
+  // Called once for each request; the reply may come later, or never when the client is gone.
+  using Reply = std::function<void(ApiResponse)>;
+  using Handler = std::function<void(ApiRequest, Reply)>;
+
+  struct Options {
+    std::filesystem::path socket;
+    std::string http_address;  // empty: no TCP
+    std::uint16_t http_port = 0;
+    std::string token;
+  };
+  // Errors: io (the socket cannot be made; a dead one that is in the way is replaced), busy (somebody answers there).
+  static Result<std::unique_ptr<ApiServer>> start(boost::asio::io_context& io, const Options& options, Handler handler);
+  virtual ~ApiServer() = default;
+  virtual std::uint16_t http_port() const = 0;
+};
+
+// Makes a listening unix socket at `path`, mode 0660. A socket that nobody answers is replaced. Returns the descriptor.
+Result<int> listen_unix(const std::filesystem::path& path);
+
+}  // namespace p2pw

@@ -1,0 +1,101 @@
+#include "daemon/core/fleet_states.h"
+
+#include <algorithm>
+#include <set>
+
+namespace p2pw {
+namespace {
+
+const Member* find_member(const std::vector<Member>& members, const NodeKey& key) {
+  for (const Member& m : members) {
+    if (m.key == key) return &m;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool FleetStates::hear(const wire::NodeState& state, const std::vector<Member>& members) {
+  auto channel = Channel::parse(state.channel());
+  auto node = NodeKey::from(state.node());
+  auto region = Region::parse(state.region());
+  if (!channel.ok() || !node || !region.ok() || !find_member(members, *node)) return false;
+  auto [it, inserted] = rows_.try_emplace(Key{*channel, *node});
+  Row& row = it->second;
+  if (!inserted && state.at_ms() <= row.state.at_ms()) return false;
+  row.state = state;
+  row.region = *region;
+  row.live = true;
+  row.changed = true;
+  return true;
+}
+
+std::vector<wire::NodeState> FleetStates::take_changes() {
+  std::vector<wire::NodeState> out;
+  for (auto& [key, row] : rows_) {
+    if (row.changed && row.live) out.push_back(row.state);
+    row.changed = false;
+  }
+  return out;
+}
+
+std::vector<wire::NodeState> FleetStates::all() const {
+  std::vector<wire::NodeState> out;
+  for (auto& [key, row] : rows_) {
+    out.push_back(row.state);
+    if (!row.live) out.back().set_state("offline");
+  }
+  return out;
+}
+
+void FleetStates::set_members(const std::vector<Member>& members) {
+  members_ = members;
+  for (auto& [key, row] : rows_) row.live = find_member(members, key.node) != nullptr;
+}
+
+FleetStates::Count FleetStates::count(const Channel& channel, Version version, const std::vector<NodeKey>* nodes) const {
+  Count count;
+  auto add = [&](const Row& row) {
+    ++count.total;
+    if (row.state.version_active() >= version.value()) ++count.active;
+    if (row.state.version_staged() >= version.value()) ++count.staged;
+  };
+  if (!nodes) {
+    for (auto& [key, row] : rows_) {
+      if (key.channel == channel && row.live) add(row);
+    }
+    return count;
+  }
+  for (const NodeKey& node : *nodes) {
+    auto it = rows_.find(Key{channel, node});
+    if (it == rows_.end()) {
+      ++count.total;
+    } else {
+      add(it->second);
+    }
+  }
+  return count;
+}
+
+std::vector<NodeKey> FleetStates::live_followers(const Channel& channel) const {
+  std::vector<NodeKey> out;
+  for (auto& [key, row] : rows_) {
+    if (key.channel == channel && row.live) out.push_back(key.node);
+  }
+  return out;
+}
+
+std::vector<Region> FleetStates::incomplete_regions(const Channel& channel, Version version) const {
+  std::set<Region> live, complete;
+  for (auto& [key, row] : rows_) {
+    const Member* member = find_member(members_, key.node);
+    if (key.channel != channel || !row.live || !member || member->trainer) continue;
+    live.insert(row.region);
+    if (row.state.version_staged() >= version.value()) complete.insert(row.region);
+  }
+  std::vector<Region> out;
+  std::set_difference(live.begin(), live.end(), complete.begin(), complete.end(), std::back_inserter(out));
+  return out;
+}
+
+}  // namespace p2pw

@@ -1,0 +1,49 @@
+// What every node said of itself last, for each channel it follows: who is on which version. Kept by every daemon that
+// hears reports (bootstrap daemons of a region, the trainer). Pure; control thread only.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "protocol/links.pb.h"
+#include "protocol/placement.h"
+
+namespace p2pw {
+
+class FleetStates {
+ public:
+  struct Key {
+    Channel channel;
+    NodeKey node;
+    auto operator<=>(const Key&) const = default;
+  };
+  // A report, of this node or passed on by another. Older news than known (by the reporting node's clock) are ignored.
+  // True when something changed. Nodes that are no members are ignored unless `own`.
+  bool hear(const wire::NodeState& state, const std::vector<Member>& members);
+  // Reports that have changed since the last call: to be passed on.
+  std::vector<wire::NodeState> take_changes();
+  std::vector<wire::NodeState> all() const;
+  // Nodes that are gone are kept, as "offline", until forgotten.
+  void set_members(const std::vector<Member>& members);
+
+  struct Count {
+    std::size_t active = 0, staged = 0, total = 0;
+  };
+  // How many of `nodes` (or of all live ones, when null) have the version, or a later one.
+  Count count(const Channel& channel, Version version, const std::vector<NodeKey>* nodes) const;
+  std::vector<NodeKey> live_followers(const Channel& channel) const;
+  // Live regions in which no node has staged the version yet.
+  std::vector<Region> incomplete_regions(const Channel& channel, Version version) const;
+
+ private:
+  struct Row {
+    wire::NodeState state;
+    Region region;
+    bool live = true;
+    bool changed = true;
+  };
+  std::map<Key, Row> rows_;
+  std::vector<Member> members_;
+};
+
+}  // namespace p2pw
