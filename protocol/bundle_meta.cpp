@@ -12,15 +12,17 @@ namespace {
 constexpr std::uint32_t kMetaFormat = 1;
 
 Error malformed(const BundleRecord& record, const std::string& complaint) {
-  return fail(ErrorCode::malformed, "the meta of bundle " + std::to_string(record.index.value()) + " of version " +
-                                        std::to_string(record.version.value()) + ": " + complaint);
+  return fail(ErrorCode::malformed, "the meta of bundle " + std::to_string(record.index.value()) +
+                                        " of version " + std::to_string(record.version.value()) + ": " +
+                                        complaint);
 }
 
 // Frame lengths and slab steps to entries that fill the bundle exactly and name no slab twice.
 Result<std::vector<FrameEntry>> decode_frames(const wire::BundleMeta& meta, const BundleRecord& record) {
   const auto count = static_cast<std::size_t>(meta.frame_lengths_size());
   if (count > limits::kMaxFramesPerBundle) return malformed(record, "too many frames");
-  if (static_cast<std::size_t>(meta.slab_steps_size()) != count || meta.digests().size() != count * Digest::kSize) {
+  if (static_cast<std::size_t>(meta.slab_steps_size()) != count ||
+      meta.digests().size() != count * Digest::kSize) {
     return malformed(record, "frame lengths, slabs and digests differ in number");
   }
   std::vector<FrameEntry> frames(count);
@@ -43,13 +45,15 @@ Result<std::vector<FrameEntry>> decode_frames(const wire::BundleMeta& meta, cons
     frames[i].slab = SlabId(seen[i]);
     frames[i].offset = offset;
     frames[i].length = length;
-    frames[i].digest = *Digest::from(std::string_view(meta.digests()).substr(i * Digest::kSize, Digest::kSize));
+    frames[i].digest =
+        *Digest::from(std::string_view(meta.digests()).substr(i * Digest::kSize, Digest::kSize));
     offset += length;
     if (offset > record.used_bytes) break;
   }
   if (offset != record.used_bytes) return malformed(record, "the frames do not fill the bundle exactly");
   std::sort(seen.begin(), seen.end());
-  if (std::adjacent_find(seen.begin(), seen.end()) != seen.end()) return malformed(record, "a slab has two frames");
+  if (std::adjacent_find(seen.begin(), seen.end()) != seen.end())
+    return malformed(record, "a slab has two frames");
   return frames;
 }
 
@@ -74,10 +78,11 @@ Bytes BundleMeta::encode() const {
 }
 
 Result<BundleMeta> BundleMeta::decode(ByteView bytes, const BundleRecord& record) {
-  if (bytes.size() > limits::kMaxMetaBytes) return fail(ErrorCode::limit, "a bundle meta is larger than 16 MiB");
+  if (bytes.size() > limits::kMaxMetaBytes)
+    return fail(ErrorCode::limit, "a bundle meta is larger than 16 MiB");
   if (bytes.size() != record.meta_bytes || sha256(bytes) != record.meta_hash) {
-    return fail(ErrorCode::integrity, "the meta of bundle " + std::to_string(record.index.value()) + " of version " +
-                                          std::to_string(record.version.value()) +
+    return fail(ErrorCode::integrity, "the meta of bundle " + std::to_string(record.index.value()) +
+                                          " of version " + std::to_string(record.version.value()) +
                                           " is not the one that its record names");
   }
   wire::BundleMeta meta;
@@ -92,12 +97,12 @@ Result<BundleMeta> BundleMeta::decode(ByteView bytes, const BundleRecord& record
   BundleMeta out;
   const std::size_t chunks = record.chunk_count();
   if (meta.chunk_roots().size() != chunks * ChunkRoot::kSize) {
-    return malformed(record, "it holds " + std::to_string(meta.chunk_roots().size()) + " bytes of chunk roots for " +
-                                 std::to_string(chunks) + " chunks");
+    return malformed(record, "it holds " + std::to_string(meta.chunk_roots().size()) +
+                                 " bytes of chunk roots for " + std::to_string(chunks) + " chunks");
   }
   for (std::size_t i = 0; i < chunks; ++i) {
-    out.chunk_roots.push_back(
-        *ChunkRoot::from(std::string_view(meta.chunk_roots()).substr(i * ChunkRoot::kSize, ChunkRoot::kSize)));
+    out.chunk_roots.push_back(*ChunkRoot::from(
+        std::string_view(meta.chunk_roots()).substr(i * ChunkRoot::kSize, ChunkRoot::kSize)));
   }
   if (pieces_root(out.chunk_roots, record.chunk_bytes) != record.pieces_root) {
     return fail(ErrorCode::integrity, "the chunk roots of bundle " + std::to_string(record.index.value()) +

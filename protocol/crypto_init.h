@@ -3,8 +3,8 @@
 
 namespace p2pw {
 
-// Cheap after the first call; any thread. Ends the process when libsodium cannot get randomness from the system, as
-// nothing that it would do afterwards could be trusted.
+// Cheap after the first call; any thread. Ends the process when libsodium cannot get randomness from the
+// system, as nothing that it would do afterwards could be trusted.
 void init_crypto();
 
 }  // namespace p2pw

@@ -14,8 +14,8 @@ struct Endpoint {
   std::string str() const;  // "10.0.0.1:7733", "[::1]:7733"
 };
 
-// 1 to 253 characters of those that IP literals (with a zone) and host names are made of: nothing that could change the
-// meaning of a log line, a shell word or a URL.
+// 1 to 253 characters of those that IP literals (with a zone) and host names are made of: nothing that could
+// change the meaning of a log line, a shell word or a URL.
 bool is_host(std::string_view text);
 
 }  // namespace p2pw

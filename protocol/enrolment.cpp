@@ -32,7 +32,8 @@ std::optional<Enrolment> read_line(std::string_view line) {
   const auto secret = EnrolmentSecret::from_hex(take(line, ' '));
   std::int64_t expires = 0;
   Enrolment out;
-  if (!id || !secret || !read_number(take(line, ' '), expires) || !read_number(take(line, ' '), out.uses_left)) {
+  if (!id || !secret || !read_number(take(line, ' '), expires) ||
+      !read_number(take(line, ' '), out.uses_left)) {
     return std::nullopt;
   }
   out.id = *id;
@@ -64,11 +65,13 @@ Status Enrolments::add(Enrolment enrolment, WallTime now) {
     return fail(ErrorCode::usage, "a token is good for 1 to " + std::to_string(kMaxUses) + " nodes");
   }
   if (table_.size() >= kMaxOutstanding) {
-    return fail(ErrorCode::busy, std::to_string(kMaxOutstanding) +
-                                     " tokens are out already: wait until one expires, or make one for several nodes");
+    return fail(ErrorCode::busy,
+                std::to_string(kMaxOutstanding) +
+                    " tokens are out already: wait until one expires, or make one for several nodes");
   }
   const EnrolmentId id = enrolment.id;
-  if (!table_.emplace(id, std::move(enrolment)).second) return fail(ErrorCode::usage, "this enrolment exists already");
+  if (!table_.emplace(id, std::move(enrolment)).second)
+    return fail(ErrorCode::usage, "this enrolment exists already");
   return {};
 }
 
@@ -104,8 +107,8 @@ std::string Enrolments::text() const {
   std::string out(kHeader);
   out += '\n';
   for (const auto& [id, enrolment] : table_) {
-    out += id.hex() + ' ' + enrolment.secret.hex() + ' ' + std::to_string(to_millis(enrolment.expires)) + ' ' +
-           std::to_string(enrolment.uses_left);
+    out += id.hex() + ' ' + enrolment.secret.hex() + ' ' + std::to_string(to_millis(enrolment.expires)) +
+           ' ' + std::to_string(enrolment.uses_left);
     char separator = ' ';
     for (const NodeKey& node : enrolment.enrolled) {
       out += separator + node.hex();
@@ -122,7 +125,8 @@ Result<Enrolments> Enrolments::parse(std::string_view text) {
   for (std::size_t number = 2; !text.empty(); ++number) {
     auto enrolment = read_line(take(text, '\n'));
     if (!enrolment || out.table_.size() >= kMaxOutstanding) {
-      return fail(ErrorCode::config, "line " + std::to_string(number) + " of the list of enrolments is damaged");
+      return fail(ErrorCode::config,
+                  "line " + std::to_string(number) + " of the list of enrolments is damaged");
     }
     const EnrolmentId id = enrolment->id;
     out.table_.emplace(id, std::move(*enrolment));

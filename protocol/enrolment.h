@@ -1,5 +1,6 @@
-// The enrolments that a bootstrap daemon has given out in join tokens and still honours. A plain table: the clock is an
-// argument, and the daemon keeps the text of it in its state folder (mode 0600, as it holds the secrets).
+// The enrolments that a bootstrap daemon has given out in join tokens and still honours. A plain table: the
+// clock is an argument, and the daemon keeps the text of it in its state folder (mode 0600, as it holds the
+// secrets).
 #pragma once
 
 #include <map>
@@ -27,12 +28,12 @@ class Enrolments {
   // Forgets expired ones first. Errors: busy (too many outstanding), usage (uses out of range, id taken).
   Status add(Enrolment enrolment, WallTime now);
 
-  // The secret that the bearer has to prove, as long as the enrolment has not expired. That every use is spent is
-  // told by use(), after the proof, and so to nobody who does not hold the secret.
+  // The secret that the bearer has to prove, as long as the enrolment has not expired. That every use is
+  // spent is told by use(), after the proof, and so to nobody who does not hold the secret.
   std::optional<EnrolmentSecret> check(const EnrolmentId& id, WallTime now) const;
 
-  // Spends one use, after the proof. A node that has used it before is let in again at no cost until it expires: its
-  // first answer may have been lost. Errors: not_found, timed_out, untrusted (all uses spent).
+  // Spends one use, after the proof. A node that has used it before is let in again at no cost until it
+  // expires: its first answer may have been lost. Errors: not_found, timed_out, untrusted (all uses spent).
   Status use(const EnrolmentId& id, const NodeKey& node, WallTime now);
 
   void forget_expired(WallTime now);

@@ -75,17 +75,25 @@ Sha256 fold(Hasher& hasher, std::span<Sha256> level) {
 
 }  // namespace
 
-Sha256 sha256(ByteView bytes) { return Hasher().of(bytes); }
+Sha256 sha256(ByteView bytes) {
+  return Hasher().of(bytes);
+}
 
 struct Sha256Stream::State {
   Hasher hasher;
 };
-Sha256Stream::Sha256Stream() : state_(std::make_unique<State>()) { state_->hasher.begin(); }
+Sha256Stream::Sha256Stream() : state_(std::make_unique<State>()) {
+  state_->hasher.begin();
+}
 Sha256Stream::~Sha256Stream() = default;
 Sha256Stream::Sha256Stream(Sha256Stream&&) noexcept = default;
 Sha256Stream& Sha256Stream::operator=(Sha256Stream&&) noexcept = default;
-void Sha256Stream::add(ByteView bytes) { state_->hasher.add(bytes.data(), bytes.size()); }
-Sha256 Sha256Stream::finish() { return state_->hasher.end(); }
+void Sha256Stream::add(ByteView bytes) {
+  state_->hasher.add(bytes.data(), bytes.size());
+}
+Sha256 Sha256Stream::finish() {
+  return state_->hasher.end();
+}
 
 ChunkRoot chunk_root(ByteView data, std::uint32_t chunk_bytes) {
   assert(std::has_single_bit(chunk_bytes) && chunk_bytes >= limits::kMinChunkBytes);
@@ -115,7 +123,8 @@ Sha256 pieces_root(std::span<const ChunkRoot> roots, std::uint32_t chunk_bytes) 
   Hasher hasher;
   // Past the end of the file BEP 52 has leaf hashes of zero bytes, not hashes of zero bytes.
   Sha256 missing;
-  for (std::uint32_t bytes = kLeafBytes; bytes < chunk_bytes; bytes *= 2) missing = hasher.pair(missing, missing);
+  for (std::uint32_t bytes = kLeafBytes; bytes < chunk_bytes; bytes *= 2)
+    missing = hasher.pair(missing, missing);
   std::vector<Sha256> level(std::bit_ceil(roots.size()), missing);
   for (std::size_t i = 0; i < roots.size(); ++i) level[i].data = roots[i].data;
   return fold(hasher, level);

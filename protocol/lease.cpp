@@ -7,7 +7,8 @@ namespace p2pw {
 LeaseAnswer LeaseTable::ask(const BundleId& bundle, const Region& region, const NodeKey& asker, Epoch seen) {
   Entry& entry = entries_[bundle][region];
   if (entry.live && entry.lease.holder != asker) return {LeaseAnswer::Kind::refused, entry.lease};
-  // A holder whose region has meanwhile seen a higher epoch (another upstream's) would be fenced under its old one.
+  // A holder whose region has meanwhile seen a higher epoch (another upstream's) would be fenced under its
+  // old one.
   const bool stands = entry.live && entry.lease.epoch >= seen;
   if (!stands) {
     entry.lease = {asker, std::max(entry.lease.epoch, seen).next()};
@@ -43,7 +44,9 @@ bool LeaseTable::in_force(const BundleId& bundle, const Region& region, const Le
   return holder(bundle, region) == lease;
 }
 
-void LeaseTable::forget(const BundleId& bundle) { entries_.erase(bundle); }
+void LeaseTable::forget(const BundleId& bundle) {
+  entries_.erase(bundle);
+}
 
 std::size_t LeaseTable::size() const {
   std::size_t count = 0;
@@ -80,6 +83,8 @@ Epoch RegionLeases::floor(const BundleId& bundle) const {
   return entry == entries_.end() ? Epoch() : entry->second.floor;
 }
 
-void RegionLeases::forget(const BundleId& bundle) { entries_.erase(bundle); }
+void RegionLeases::forget(const BundleId& bundle) {
+  entries_.erase(bundle);
+}
 
 }  // namespace p2pw

@@ -21,7 +21,8 @@ class Hmac {
   Hmac(const Hmac&) = delete;
   Hmac& operator=(const Hmac&) = delete;
   void add(ByteView bytes) {
-    crypto_auth_hmacsha256_update(&state_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+    crypto_auth_hmacsha256_update(&state_, reinterpret_cast<const unsigned char*>(bytes.data()),
+                                  bytes.size());
   }
   LinkProof finish() {
     LinkProof out;
@@ -62,7 +63,8 @@ LinkProof enrolment_proof(ByteView enrolment_secret, const ProofContext& context
 
 bool proof_matches(const LinkProof& expected, ByteView received) {
   init_crypto();
-  return received.size() == expected.size() && sodium_memcmp(expected.data(), received.data(), expected.size()) == 0;
+  return received.size() == expected.size() &&
+         sodium_memcmp(expected.data(), received.data(), expected.size()) == 0;
 }
 
 }  // namespace p2pw

@@ -1,11 +1,11 @@
-// How each end of a fresh TLS connection proves to the other that it belongs to the fleet: an HMAC-SHA256 over what only
-// the two ends of this very connection share. The keys in the certificates say who the ends are; the proof says that
-// they may be here.
+// How each end of a fresh TLS connection proves to the other that it belongs to the fleet: an HMAC-SHA256
+// over what only the two ends of this very connection share. The keys in the certificates say who the ends
+// are; the proof says that they may be here.
 //
-// The proof covers the prover's side, so a proof that is sent back (reflection) fails; the TLS exporter value, so one
-// that was heard elsewhere or earlier (replay) fails; both node keys, so one that a man in the middle passes on between
-// two connections (misbinding) fails; and the purpose, so an enrolment never opens a control connection. Nothing
-// secret is learned from it. Pure functions: any thread.
+// The proof covers the prover's side, so a proof that is sent back (reflection) fails; the TLS exporter
+// value, so one that was heard elsewhere or earlier (replay) fails; both node keys, so one that a man in the
+// middle passes on between two connections (misbinding) fails; and the purpose, so an enrolment never opens a
+// control connection. Nothing secret is learned from it. Pure functions: any thread.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ inline constexpr std::uint32_t kLinkProtocol = 1;
 // The label for SSL_export_keying_material, without context, 32 bytes.
 inline constexpr std::string_view kLinkExporterLabel = "EXPORTER-p2pw-link-1";
 
-enum class LinkSide : std::uint8_t { initiator = 1, responder = 2 };             // who dialled, who accepted
-enum class LinkPurpose : std::uint8_t { control = 0, stripe = 1, enrol = 2 };    // as wire::Handshake::Purpose
+enum class LinkSide : std::uint8_t { initiator = 1, responder = 2 };           // who dialled, who accepted
+enum class LinkPurpose : std::uint8_t { control = 0, stripe = 1, enrol = 2 };  // as wire::Handshake::Purpose
 
 using LinkProof = std::array<std::uint8_t, 32>;
 

@@ -7,8 +7,8 @@
 namespace p2pw {
 namespace {
 
-// wire::SignedRecord by hand: two fields, in order, nothing else. It is read before any signature is checked, so it is
-// kept this small, and one record has exactly one envelope.
+// wire::SignedRecord by hand: two fields, in order, nothing else. It is read before any signature is checked,
+// so it is kept this small, and one record has exactly one envelope.
 constexpr std::byte kRecordTag{0x0a};     // field 1, length-delimited
 constexpr std::byte kSignatureTag{0x12};  // field 2, length-delimited
 
@@ -20,7 +20,8 @@ struct Envelope {
 Result<Envelope> open_envelope(ByteView bytes) {
   const Error bad = fail(ErrorCode::malformed, "not a signed record");
   if (bytes.size() > limits::kMaxRecordBytes) {
-    return fail(ErrorCode::limit, "a record of " + std::to_string(bytes.size()) + " bytes is larger than 4 KiB");
+    return fail(ErrorCode::limit,
+                "a record of " + std::to_string(bytes.size()) + " bytes is larger than 4 KiB");
   }
   if (bytes.size() < 2 || bytes[0] != kRecordTag) return bad;
   // The length is a varint of at most two bytes, in its shortest form: 4096 < 2^14.
@@ -57,7 +58,8 @@ Bytes make_envelope(ByteView record, const Signature& signature) {
 }  // namespace
 
 std::string_view name_of(const RecordBody& body) {
-  static constexpr std::string_view kNames[] = {"open", "bundle", "seal", "abandon", "certify", "delegate", "head"};
+  static constexpr std::string_view kNames[] = {"open",    "bundle",   "seal", "abandon",
+                                                "certify", "delegate", "head"};
   static_assert(std::size(kNames) == std::variant_size_v<RecordBody>);
   return kNames[body.index()];
 }
@@ -68,7 +70,8 @@ RecordVerifier::RecordVerifier(Channel channel, VerifyingKey publisher)
 Result<VerifiedRecord> RecordVerifier::verify(ByteView envelope, WallTime now) const {
   P2PW_TRY(const Envelope opened, open_envelope(envelope));
   const bool by_publisher = publisher_.verify(opened.record, opened.signature);
-  const bool by_delegate = !by_publisher && delegate_ && delegate_->key.verify(opened.record, opened.signature);
+  const bool by_delegate =
+      !by_publisher && delegate_ && delegate_->key.verify(opened.record, opened.signature);
   if (!by_publisher && !by_delegate) {
     return fail(ErrorCode::untrusted, "a record for channel " + channel_.str() +
                                           " is signed neither by the publisher's key " + publisher_.line() +
@@ -76,18 +79,20 @@ Result<VerifiedRecord> RecordVerifier::verify(ByteView envelope, WallTime now) c
   }
   P2PW_TRY(PlainRecord plain, decode_record(opened.record));
   if (plain.channel != channel_) {
-    return fail(ErrorCode::untrusted,
-                "a record of channel " + plain.channel.str() + " where one of " + channel_.str() + " was expected");
+    return fail(ErrorCode::untrusted, "a record of channel " + plain.channel.str() + " where one of " +
+                                          channel_.str() + " was expected");
   }
   const std::string name(name_of(plain.body));
   if (std::holds_alternative<HeadRecord>(plain.body) != by_delegate) {
-    return fail(ErrorCode::untrusted, "a " + name + " record of channel " + channel_.str() + " is signed by " +
-                                          (by_delegate ? "the delegate, who may sign head only"
-                                                       : "the publisher instead of the delegate"));
+    return fail(
+        ErrorCode::untrusted,
+        "a " + name + " record of channel " + channel_.str() + " is signed by " +
+            (by_delegate ? "the delegate, who may sign head only" : "the publisher instead of the delegate"));
   }
   if (by_delegate && now >= delegate_->expires) {
-    return fail(ErrorCode::untrusted, "the delegate of channel " + channel_.str() +
-                                          " has expired: `p2pw seed` or `p2pw init` on the trainer renews it");
+    return fail(ErrorCode::untrusted,
+                "the delegate of channel " + channel_.str() +
+                    " has expired: `p2pw seed` or `p2pw init` on the trainer renews it");
   }
   VerifiedRecord record;
   record.channel_ = std::move(plain.channel);
@@ -107,7 +112,8 @@ void RecordVerifier::accept_delegate(const VerifiedRecord& record) {
   delegate_issued_ = record.issued();
 }
 
-Result<Bytes> sign_record(const SigningKey& key, const Channel& channel, WallTime issued, const RecordBody& body) {
+Result<Bytes> sign_record(const SigningKey& key, const Channel& channel, WallTime issued,
+                          const RecordBody& body) {
   const Bytes record = encode_record({channel, issued, body});
   // What no verifier would accept is not signed.
   P2PW_CHECK(decode_record(record));

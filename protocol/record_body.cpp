@@ -98,7 +98,8 @@ Result<RecordBody> decode(const wire::Bundle& bundle) {
   out.run = shape.nonzero<RunId>(bundle.run(), "run");
   out.version = shape.version(bundle.version());
   out.index = BundleIndex(bundle.index());
-  shape.require(bundle.index() < limits::kMaxBundles, "index " + std::to_string(bundle.index()) + " is too high");
+  shape.require(bundle.index() < limits::kMaxBundles,
+                "index " + std::to_string(bundle.index()) + " is too high");
   out.used_bytes = bundle.used_bytes();
   shape.require(out.used_bytes > 0 && out.used_bytes <= limits::kMaxBundleBytes,
                 "size " + std::to_string(out.used_bytes) + " is not from 1 byte to 1 GiB");
@@ -176,14 +177,22 @@ Result<RecordBody> decode(const wire::Head& head, WallTime issued) {
 
 Result<RecordBody> decode_body(const wire::Record& record, WallTime issued) {
   switch (record.body_case()) {
-    case wire::Record::kOpen: return decode(record.open());
-    case wire::Record::kBundle: return decode(record.bundle());
-    case wire::Record::kSeal: return decode(record.seal());
-    case wire::Record::kAbandon: return decode(record.abandon());
-    case wire::Record::kCertify: return decode(record.certify());
-    case wire::Record::kDelegate: return decode(record.delegate(), issued);
-    case wire::Record::kHead: return decode(record.head(), issued);
-    case wire::Record::BODY_NOT_SET: break;
+    case wire::Record::kOpen:
+      return decode(record.open());
+    case wire::Record::kBundle:
+      return decode(record.bundle());
+    case wire::Record::kSeal:
+      return decode(record.seal());
+    case wire::Record::kAbandon:
+      return decode(record.abandon());
+    case wire::Record::kCertify:
+      return decode(record.certify());
+    case wire::Record::kDelegate:
+      return decode(record.delegate(), issued);
+    case wire::Record::kHead:
+      return decode(record.head(), issued);
+    case wire::Record::BODY_NOT_SET:
+      break;
   }
   return fail(ErrorCode::unsupported, "a record of a type that this build does not know: update p2pw");
 }
@@ -204,7 +213,8 @@ struct Encoder {
     out.set_has_step(open.step.has_value());
     out.set_step(open.step.value_or(0));
     out.set_tensor_slabs(open.tensor_slabs);
-    if (open.kind == Kind::delta || !open.parent_table.is_zero()) put(out.mutable_parent_table(), open.parent_table);
+    if (open.kind == Kind::delta || !open.parent_table.is_zero())
+      put(out.mutable_parent_table(), open.parent_table);
     out.set_input_bytes(open.input_bytes);
   }
   void operator()(const BundleRecord& bundle) const {
@@ -271,7 +281,8 @@ Bytes encode_record(const PlainRecord& record) {
 
 Result<PlainRecord> decode_record(ByteView bytes) {
   wire::Record record;
-  if (bytes.size() > limits::kMaxRecordBytes || !record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  if (bytes.size() > limits::kMaxRecordBytes ||
+      !record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return fail(ErrorCode::malformed, "the signed bytes are not a record");
   }
   if (record.format() != kRecordFormat) {
@@ -283,7 +294,8 @@ Result<PlainRecord> decode_record(ByteView bytes) {
   auto channel = Channel::parse(record.channel());
   if (!channel) return fail(ErrorCode::malformed, "the record's channel: " + channel.error().message);
   out.channel = std::move(channel).value();
-  if (record.issued_ms() > kLastMillis) return fail(ErrorCode::malformed, "the record is issued after the year 9999");
+  if (record.issued_ms() > kLastMillis)
+    return fail(ErrorCode::malformed, "the record is issued after the year 9999");
   out.issued = from_millis(record.issued_ms());
   P2PW_TRY(out.body, decode_body(record, out.issued));
   return out;

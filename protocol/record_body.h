@@ -1,4 +1,5 @@
-// Between a record's types and its wire form, with the shape checks that both directions share. For record.cpp alone.
+// Between a record's types and its wire form, with the shape checks that both directions share. For
+// record.cpp alone.
 #pragma once
 
 #include "protocol/record.h"

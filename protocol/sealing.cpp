@@ -17,9 +17,12 @@ constexpr std::string_view kFrameLabel = "p2pw frame 1";
 
 static_assert(kSealOverhead == crypto_aead_xchacha20poly1305_ietf_ABYTES);
 
-const unsigned char* raw_bytes(ByteView view) { return reinterpret_cast<const unsigned char*>(view.data()); }
+const unsigned char* raw_bytes(ByteView view) {
+  return reinterpret_cast<const unsigned char*>(view.data());
+}
 
-// Fixed-width and length-prefixed fields, so that no two contexts give the same bytes. All numbers little-endian.
+// Fixed-width and length-prefixed fields, so that no two contexts give the same bytes. All numbers
+// little-endian.
 class Fields {
  public:
   void text(std::string_view text) {
@@ -85,16 +88,18 @@ FleetSecret FleetSecret::generate() {
 Result<FleetSecret> FleetSecret::parse(std::string_view file) {
   init_crypto();
   constexpr std::size_t kIdAt = kSecretFileTag.size() + 1, kSecretAt = kIdAt + 2 * SecretId::kSize + 1;
-  while (!file.empty() && (file.back() == '\n' || file.back() == '\r' || file.back() == ' ')) file.remove_suffix(1);
+  while (!file.empty() && (file.back() == '\n' || file.back() == '\r' || file.back() == ' '))
+    file.remove_suffix(1);
   const bool shaped = file.size() == kSecretAt + 64 && file.starts_with(kSecretFileTag) &&
                       file[kIdAt - 1] == ' ' && file[kSecretAt - 1] == ' ';
-  if (!shaped) return fail(ErrorCode::config, "not a fleet secret: expected \"p2pw-fleet-secret-1 ID SECRET\"");
+  if (!shaped)
+    return fail(ErrorCode::config, "not a fleet secret: expected \"p2pw-fleet-secret-1 ID SECRET\"");
   FleetSecret secret;
   std::size_t length = 0;
   const char* end = nullptr;
   const std::string_view hex = file.substr(kSecretAt);
-  const bool decoded = sodium_hex2bin(secret.secret_.data(), secret.secret_.size(), hex.data(), hex.size(), nullptr,
-                                      &length, &end) == 0 &&
+  const bool decoded = sodium_hex2bin(secret.secret_.data(), secret.secret_.size(), hex.data(), hex.size(),
+                                      nullptr, &length, &end) == 0 &&
                        length == 32 && end == hex.data() + hex.size();
   secret.id_ = id_of(secret.secret_);
   if (!decoded || SecretId::from_hex(file.substr(kIdAt, 2 * SecretId::kSize)) != secret.id_) {
@@ -119,7 +124,9 @@ FleetSecret FleetSecret::clone() const {
   return copy;
 }
 
-FleetSecret::~FleetSecret() { sodium_memzero(secret_.data(), secret_.size()); }
+FleetSecret::~FleetSecret() {
+  sodium_memzero(secret_.data(), secret_.size());
+}
 
 FleetSecret::FleetSecret(FleetSecret&& other) noexcept : id_(other.id_), secret_(other.secret_) {
   sodium_memzero(other.secret_.data(), other.secret_.size());
@@ -154,9 +161,13 @@ std::optional<FrameKey> FrameKey::from(ByteView raw32) {
   return key;
 }
 
-FrameKey::~FrameKey() { sodium_memzero(key_.data(), key_.size()); }
+FrameKey::~FrameKey() {
+  sodium_memzero(key_.data(), key_.size());
+}
 
-FrameSealer::FrameSealer(FrameKey key, RunContext run) : key_(std::move(key)), run_(std::move(run)) { init_crypto(); }
+FrameSealer::FrameSealer(FrameKey key, RunContext run) : key_(std::move(key)), run_(std::move(run)) {
+  init_crypto();
+}
 
 void FrameSealer::seal(BundleIndex bundle, FrameIndex frame, SlabId slab, ByteView plain, Bytes& out) const {
   const Fields context = associated_data(run_, slab);
@@ -164,27 +175,29 @@ void FrameSealer::seal(BundleIndex bundle, FrameIndex frame, SlabId slab, ByteVi
   const std::size_t begin = out.size();
   out.resize(begin + plain.size() + kSealOverhead);
   crypto_aead_xchacha20poly1305_ietf_encrypt(reinterpret_cast<unsigned char*>(out.data() + begin), nullptr,
-                                             raw_bytes(plain), plain.size(), context.data(), context.size(), nullptr,
-                                             nonce.data(), raw_bytes(key_.raw()));
+                                             raw_bytes(plain), plain.size(), context.data(), context.size(),
+                                             nullptr, nonce.data(), raw_bytes(key_.raw()));
 }
 
-Status FrameSealer::open(BundleIndex bundle, FrameIndex frame, SlabId slab, ByteView sealed, Bytes& out) const {
+Status FrameSealer::open(BundleIndex bundle, FrameIndex frame, SlabId slab, ByteView sealed,
+                         Bytes& out) const {
   const Fields context = associated_data(run_, slab);
   const Nonce nonce = nonce_of(bundle, frame);
   out.clear();
   bool opened = sealed.size() >= kSealOverhead;
   if (opened) {
     out.resize(sealed.size() - kSealOverhead);
-    opened = crypto_aead_xchacha20poly1305_ietf_decrypt(reinterpret_cast<unsigned char*>(out.data()), nullptr, nullptr,
-                                                        raw_bytes(sealed), sealed.size(), context.data(),
-                                                        context.size(), nonce.data(), raw_bytes(key_.raw())) == 0;
+    opened = crypto_aead_xchacha20poly1305_ietf_decrypt(
+                 reinterpret_cast<unsigned char*>(out.data()), nullptr, nullptr, raw_bytes(sealed),
+                 sealed.size(), context.data(), context.size(), nonce.data(), raw_bytes(key_.raw())) == 0;
   }
   if (opened) return {};
   out.clear();
-  return fail(ErrorCode::integrity,
-              "frame " + std::to_string(frame.value()) + " of bundle " + std::to_string(bundle.value()) +
-                  " of version " + std::to_string(run_.version.value()) + " of " + run_.channel.str() +
-                  " does not open: its bytes were changed, it belongs elsewhere, or the fleet secret is another one");
+  return fail(
+      ErrorCode::integrity,
+      "frame " + std::to_string(frame.value()) + " of bundle " + std::to_string(bundle.value()) +
+          " of version " + std::to_string(run_.version.value()) + " of " + run_.channel.str() +
+          " does not open: its bytes were changed, it belongs elsewhere, or the fleet secret is another one");
 }
 
 }  // namespace p2pw

@@ -19,13 +19,14 @@ constexpr std::array<std::uint8_t, 2> kKeyAlgorithm = {'E', 'd'};
 constexpr std::array<std::uint8_t, 2> kHashedAlgorithm = {'E', 'D'};
 
 // Offsets in the secret key file's binary, as minisign lays it out.
-constexpr std::size_t kSecretSize = 158, kKdfAt = 2, kCheckAlgorithmAt = 4, kIdAt = 54, kSecretAt = 62, kCheckAt = 126;
+constexpr std::size_t kSecretSize = 158, kKdfAt = 2, kCheckAlgorithmAt = 4, kIdAt = 54, kSecretAt = 62,
+                      kCheckAt = 126;
 constexpr std::size_t kPublicSize = 42;
 
 std::string base64(ByteView bytes) {
   std::string out(sodium_base64_encoded_len(bytes.size(), sodium_base64_VARIANT_ORIGINAL), '\0');
-  sodium_bin2base64(out.data(), out.size(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
-                    sodium_base64_VARIANT_ORIGINAL);
+  sodium_bin2base64(out.data(), out.size(), reinterpret_cast<const unsigned char*>(bytes.data()),
+                    bytes.size(), sodium_base64_VARIANT_ORIGINAL);
   out.pop_back();  // libsodium counts the terminating zero
   return out;
 }
@@ -40,7 +41,8 @@ bool from_base64(std::string_view text, std::array<std::uint8_t, N>& out) {
 }
 
 std::string_view trimmed(std::string_view line) {
-  while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\n')) line.remove_suffix(1);
+  while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\n'))
+    line.remove_suffix(1);
   while (!line.empty() && line.front() == ' ') line.remove_prefix(1);
   return line;
 }
@@ -64,8 +66,8 @@ std::string comment_id(const KeyId& id) {  // minisign prints it as a little-end
 
 std::array<std::uint8_t, crypto_generichash_BYTES_MAX> prehash(ByteView message) {
   std::array<std::uint8_t, crypto_generichash_BYTES_MAX> hash;
-  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(message.data()), message.size(),
-                     nullptr, 0);
+  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(message.data()),
+                     message.size(), nullptr, 0);
   return hash;
 }
 
@@ -87,9 +89,10 @@ Result<VerifyingKey> VerifyingKey::parse(std::string_view text) {
   std::array<std::uint8_t, kPublicSize> raw;
   if (text.size() > kMaxKeyFile || !from_base64(key_line(text), raw) ||
       !std::equal(kKeyAlgorithm.begin(), kKeyAlgorithm.end(), raw.begin())) {
-    return fail(ErrorCode::config,
-                "\"" + std::string(text.substr(0, 80)) +
-                    "\" is not a public key: give the base64 line of a minisign .pub file (it starts with RW)");
+    return fail(
+        ErrorCode::config,
+        "\"" + std::string(text.substr(0, 80)) +
+            "\" is not a public key: give the base64 line of a minisign .pub file (it starts with RW)");
   }
   VerifyingKey key;
   std::copy_n(raw.begin() + 2, KeyId::kSize, key.id.data.begin());
@@ -115,7 +118,8 @@ bool VerifyingKey::verify(ByteView message, const Signature& signature) const {
   if (!std::equal(kHashedAlgorithm.begin(), kHashedAlgorithm.end(), signature.data.begin())) return false;
   if (!std::equal(id.data.begin(), id.data.end(), signature.data.begin() + 2)) return false;
   const auto hash = prehash(message);
-  return crypto_sign_verify_detached(signature.data.data() + 10, hash.data(), hash.size(), key.data.data()) == 0;
+  return crypto_sign_verify_detached(signature.data.data() + 10, hash.data(), hash.size(), key.data.data()) ==
+         0;
 }
 
 SigningKey SigningKey::generate() {
@@ -171,7 +175,9 @@ std::string SigningKey::file() const {
   return text;
 }
 
-SigningKey::~SigningKey() { sodium_memzero(secret_.data(), secret_.size()); }
+SigningKey::~SigningKey() {
+  sodium_memzero(secret_.data(), secret_.size());
+}
 
 SigningKey::SigningKey(SigningKey&& other) noexcept : verifying_(other.verifying_), secret_(other.secret_) {
   sodium_memzero(other.secret_.data(), other.secret_.size());
@@ -198,14 +204,15 @@ Signature SigningKey::sign(ByteView message) const {
 std::string SigningKey::minisig(ByteView message, std::string_view trusted_comment) const {
   const Signature signature = sign(message);
   std::string comment(trusted_comment);
-  std::replace_if(comment.begin(), comment.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  std::replace_if(
+      comment.begin(), comment.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
   std::string covered(signature.text().substr(10));
   covered += comment;
   std::array<std::uint8_t, crypto_sign_BYTES> over_comment;
   crypto_sign_detached(over_comment.data(), nullptr, reinterpret_cast<const unsigned char*>(covered.data()),
                        covered.size(), secret_.data());
-  return std::string(kSignatureComment) + base64(signature.view()) + "\n" + std::string(kTrustedComment) + comment +
-         "\n" + base64(std::as_bytes(std::span(over_comment))) + "\n";
+  return std::string(kSignatureComment) + base64(signature.view()) + "\n" + std::string(kTrustedComment) +
+         comment + "\n" + base64(std::as_bytes(std::span(over_comment))) + "\n";
 }
 
 }  // namespace p2pw

@@ -17,7 +17,8 @@ constexpr std::size_t kChecksumSize = 4;
 constexpr std::uint64_t kLastMillis = 253'402'300'799'999;  // end of the year 9999
 
 Error damaged() {
-  return fail(ErrorCode::usage, "the join token is cut or mistyped: copy the whole line that `p2pw token` printed");
+  return fail(ErrorCode::usage,
+              "the join token is cut or mistyped: copy the whole line that `p2pw token` printed");
 }
 
 Sha256 checksum_of(ByteView body) {
@@ -57,7 +58,8 @@ class Reader {
   std::uint64_t number(std::size_t width) {
     std::uint64_t value = 0;
     const ByteView taken = bytes(width);
-    for (std::size_t i = 0; i < taken.size(); ++i) value |= std::to_integer<std::uint64_t>(taken[i]) << (8 * i);
+    for (std::size_t i = 0; i < taken.size(); ++i)
+      value |= std::to_integer<std::uint64_t>(taken[i]) << (8 * i);
     return value;
   }
   std::string_view text() { return as_text(bytes(number(1))); }
@@ -93,16 +95,17 @@ Result<Bytes> unwrap(std::string_view text) {
   }
   if (!text.starts_with(kPrefix)) {
     if (text.size() == kFamily.size()) return damaged();
-    return fail(ErrorCode::unsupported, "a join token of a format that this build does not know: update p2pw");
+    return fail(ErrorCode::unsupported,
+                "a join token of a format that this build does not know: update p2pw");
   }
   text.remove_prefix(kPrefix.size());
   Bytes bytes(text.size());
   std::size_t size = 0;
   const char* end = nullptr;
-  const bool decoded = sodium_base642bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), text.data(),
-                                         text.size(), nullptr, &size, &end,
-                                         sodium_base64_VARIANT_URLSAFE_NO_PADDING) == 0 &&
-                       end == text.data() + text.size();
+  const bool decoded =
+      sodium_base642bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), text.data(),
+                        text.size(), nullptr, &size, &end, sodium_base64_VARIANT_URLSAFE_NO_PADDING) == 0 &&
+      end == text.data() + text.size();
   if (!decoded || size < kChecksumSize) return damaged();
   bytes.resize(size);
   const ByteView body = ByteView(bytes).first(size - kChecksumSize);
@@ -117,15 +120,16 @@ Result<Bytes> unwrap(std::string_view text) {
 Result<std::string> JoinToken::encode() const {
   init_crypto();
   if (bootstraps.empty() || bootstraps.size() > kMaxBootstraps) {
-    return fail(ErrorCode::config, "a join token names 1 to 8 bootstrap daemons, not " +
-                                       std::to_string(bootstraps.size()));
+    return fail(ErrorCode::config,
+                "a join token names 1 to 8 bootstrap daemons, not " + std::to_string(bootstraps.size()));
   }
   if (channel.empty()) return fail(ErrorCode::config, "a join token needs a channel");
   Writer writer;
   writer.number(bootstraps.size(), 1);
   for (const Bootstrap& bootstrap : bootstraps) {
     if (!is_host(bootstrap.endpoint.host) || bootstrap.endpoint.port == 0) {
-      return fail(ErrorCode::config, "\"" + bootstrap.endpoint.str() + "\" is no address that a node could dial");
+      return fail(ErrorCode::config,
+                  "\"" + bootstrap.endpoint.str() + "\" is no address that a node could dial");
     }
     writer.text(bootstrap.endpoint.host);
     writer.number(bootstrap.endpoint.port, 2);
@@ -139,7 +143,8 @@ Result<std::string> JoinToken::encode() const {
   writer.number(std::min(to_millis(expires), kLastMillis), 8);
   writer.bytes(checksum_of(writer.out).view().first(kChecksumSize));
 
-  std::string text(sodium_base64_encoded_len(writer.out.size(), sodium_base64_VARIANT_URLSAFE_NO_PADDING), '\0');
+  std::string text(sodium_base64_encoded_len(writer.out.size(), sodium_base64_VARIANT_URLSAFE_NO_PADDING),
+                   '\0');
   sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(writer.out.data()),
                     writer.out.size(), sodium_base64_VARIANT_URLSAFE_NO_PADDING);
   text.pop_back();  // libsodium counts the terminating zero

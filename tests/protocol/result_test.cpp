@@ -30,7 +30,8 @@ TEST(Result, CodesHaveNamesAndExitCodes) {
 
 TEST(Ids, NamesAreChecked) {
   EXPECT_TRUE(Channel::parse("policy-7b.v2").ok());
-  for (auto bad : {"", "Upper", "../x", "a b", ".hidden", "a/b"}) EXPECT_FALSE(Channel::parse(bad).ok()) << bad;
+  for (auto bad : {"", "Upper", "../x", "a b", ".hidden", "a/b"})
+    EXPECT_FALSE(Channel::parse(bad).ok()) << bad;
   EXPECT_FALSE(Channel::parse(std::string(65, 'a')).ok());
 }
 
