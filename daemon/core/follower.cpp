@@ -1,0 +1,426 @@
+#include "daemon/core/follower.h"
+
+#include <spdlog/spdlog.h>
+
+#include "protocol/hash.h"
+
+namespace p2pw {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+namespace {
+
+constexpr milliseconds kMetaPatience{300};  // a meta travels with its record; after that it is asked for
+constexpr milliseconds kMetaRepeat{1000};
+constexpr seconds kRetry{5};
+constexpr std::size_t kMaxEarlyMetas = 256;
+
+}  // namespace
+
+Follower::Follower(const Config& config, const ChannelConfig& channel, WorkPool& pool, FollowerHost& host)
+    : config_(config),
+      channel_(channel),
+      pool_(pool),
+      host_(host),
+      log_(channel.name, channel.publisher),
+      bundles_(config.paths().bundles(channel.name)) {}
+
+Follower::~Follower() = default;
+
+Result<std::unique_ptr<Follower>> Follower::open(const Config& config, const ChannelConfig& channel, FileSystem& files,
+                                                 WorkPool& pool, FollowerHost& host) {
+  std::unique_ptr<Follower> follower(new Follower(config, channel, pool, host));
+  SlotPlaces places{config.channel_root(channel.name), {}, {}};
+  P2PW_TRY(follower->slots_, SlotPair::open(files, places));
+  for (const auto& slot : {follower->slots_->active(), follower->slots_->standby()}) {
+    if (slot && !slot->note().empty()) spdlog::warn("channel {}: {}", channel.name.str(), slot->note());
+  }
+  P2PW_TRY(RecordFile file, RecordFile::open(config.paths().records(channel.name) / "log"));
+  follower->file_.emplace(std::move(file));
+  RebuildEvents& rebuild_events = *follower;
+  ActivationEvents& activation_events = *follower;
+  follower->rebuilder_ = std::make_unique<Rebuilder>(*follower->slots_, pool, rebuild_events);
+  ActivationOptions options;
+  options.grace = channel.grace;
+  follower->activation_ = std::make_unique<Activation>(*follower->slots_, pool, nullptr, activation_events, options);
+  return follower;
+}
+
+void Follower::resume() {
+  replaying_ = true;
+  auto loaded = file_->loaded();
+  file_->forget_loaded();
+  for (const Bytes& envelope : loaded) {
+    auto taken = take_record(envelope, nullptr);
+    if (!taken.ok()) spdlog::warn("channel {}: a stored record is refused: {}", channel().str(), taken.error().message);
+  }
+  replaying_ = false;
+  retire();
+  bundles_.remove_strangers();
+  host_.state_changed(channel());
+}
+
+// Records.
+
+Result<Follower::Taken> Follower::take_record(ByteView envelope, const NodeKey* from) {
+  WallTime now = host_.wall_now();
+  P2PW_TRY(VerifiedRecord record, log_.verifier().verify(envelope, now));
+  Taken taken{false, record.id()};
+  LogAnswer answer = log_.add(record, now);
+  if (answer.kind == LogAnswer::Kind::refused) return std::move(*answer.error);
+  if (answer.missing && !replaying_) host_.want_records(channel(), from);
+  taken.added = answer.kind == LogAnswer::Kind::accepted || answer.kind == LogAnswer::Kind::waiting;
+  if (!taken.added) return taken;
+  if (!replaying_) {
+    bool head = record.as<HeadRecord>() != nullptr;
+    if (!head) P2PW_CHECK(file_->append(record.envelope(), record.as<SealRecord>() != nullptr));
+    host_.forward_record(record, from);
+  }
+  for (const LogEvent& event : log_.take_events()) act_on(event);
+  return taken;
+}
+
+void Follower::act_on(const LogEvent& event) {
+  const Run* run = log_.run(event.run);
+  switch (event.kind) {
+    case LogEvent::Kind::opened:
+      if (run) run_opened(*run);
+      break;
+    case LogEvent::Kind::bundle:
+      if (run) bundle_known(*run, event.bundle);
+      break;
+    case LogEvent::Kind::sealed:
+      if (run) run_sealed(*run);
+      break;
+    case LogEvent::Kind::died:
+      if (!replaying_) host_.event(channel(), "dead", event.version, "its seed ended before the seal");
+      drop_run(event.run);
+      break;
+    case LogEvent::Kind::head:
+      if (log_.head_state(host_.wall_now()) == HeadState::behind) host_.want_records(channel(), nullptr);
+      break;
+    case LogEvent::Kind::certified:
+    case LogEvent::Kind::delegated:
+      break;
+  }
+}
+
+void Follower::run_opened(const Run& run) {
+  const OpenRecord& open = run.open();
+  if (!replaying_) {
+    times_[open.version].opened = host_.wall_now();
+    host_.event(channel(), "open", open.version, std::string(name_of(open.kind)) + " run " + run.id().short_hex());
+  }
+  const FleetSecret* secret = host_.secret(open.secret_id);
+  if (!secret) {
+    problem_ = "version " + std::to_string(open.version.value()) + " is sealed with fleet secret " +
+               open.secret_id.hex() + ", which this node does not have: enrol it again";
+    spdlog::error("channel {}: {}", channel().str(), problem_);
+    return;
+  }
+  RunContext context{channel(), open.version, open.parent, open.kind, open.salt};
+  auto sealer = std::make_shared<const FrameSealer>(FrameKey::derive(*secret, context), context);
+  bundles_of_[run.id()];
+  rebuilder_->open_run(run.id(), open, sealer);
+}
+
+void Follower::bundle_known(const Run& run, BundleIndex index) {
+  BundleId id = id_as<BundleId>(run.bundles().at(index).id());
+  if (!bundles_of_.contains(run.id())) return;
+  if (!replaying_) host_.event(channel(), "bundle", run.version(), std::to_string(index.value()) + " " + id.short_hex());
+  KnownBundle& known = known_[id];
+  known.run = run.id();
+  known.index = index;
+  known.known_at = host_.steady_now();
+  bundles_of_[run.id()].push_back(id);
+  std::optional<Bytes> meta;
+  if (auto early = early_metas_.find(id); early != early_metas_.end()) {
+    meta = std::move(early->second);
+    early_metas_.erase(early);
+  } else if (replaying_) {
+    meta = bundles_.saved_meta(id);
+  }
+  if (!meta) return;
+  if (auto opened = open_bundle(id, *meta); !opened.ok()) {
+    spdlog::warn("channel {}: bundle {}: {}", channel().str(), id.short_hex(), opened.error().message);
+  }
+}
+
+void Follower::run_sealed(const Run& run) {
+  if (!replaying_) {
+    times_[run.version()].sealed = host_.wall_now();
+    live_at_seal_[run.version()] = host_.live_followers(channel());
+    while (live_at_seal_.size() > 64) live_at_seal_.erase(live_at_seal_.begin());
+    host_.event(channel(), "seal", run.version(), std::to_string(run.seal()->delta_bytes) + " bytes");
+  }
+  rebuilder_->seal_run(run.id(), *run.seal(), run.seal_hash());
+  host_.state_changed(channel());
+}
+
+void Follower::drop_run(const RunId& run) {
+  rebuilder_->drop_run(run);
+  auto it = bundles_of_.find(run);
+  if (it == bundles_of_.end()) return;
+  for (const BundleId& id : it->second) {
+    host_.bundle_closed(id);
+    bundles_.remove(id);
+    known_.erase(id);
+  }
+  bundles_of_.erase(it);
+}
+
+void Follower::give_up_run(const RunId& run) { drop_run(run); }
+
+// Bundles.
+
+Status Follower::take_meta(const BundleId& bundle, Bytes meta) {
+  auto it = known_.find(bundle);
+  if (it == known_.end()) {
+    if (early_metas_.size() < kMaxEarlyMetas) early_metas_.emplace(bundle, std::move(meta));
+    return {};
+  }
+  return it->second.open ? Status() : open_bundle(bundle, meta);
+}
+
+Status Follower::open_bundle(const BundleId& id, ByteView meta) {
+  KnownBundle& known = known_.at(id);
+  const Run* run = log_.run(known.run);
+  const BundleRecord* record = run ? run->bundle(known.index) : nullptr;
+  if (!record) return fail(ErrorCode::not_found, "its run is gone");
+  P2PW_TRY(auto stored, bundles_.open(id, *record, meta));
+  known.open = true;
+  BundleFacts facts;
+  facts.id = id;
+  facts.place = {channel(), known.run, known.index};
+  facts.version = record->version;
+  facts.kind = run->open().kind;
+  facts.used_bytes = record->used_bytes;
+  facts.chunk_bytes = record->chunk_bytes;
+  facts.chunks = record->chunk_count();
+  facts.home = host_.home_region();
+  rebuilder_->add_bundle(id, *record, stored->meta, stored->file);
+  // A bundle that is being made here is nowhere else yet.
+  bool fresh = !replaying_ && config_.node.role == Role::trainer && run->state() == RunState::open;
+  host_.bundle_opened(facts, *stored, fresh);
+  return {};
+}
+
+void Follower::store_chunk(const BundleId& bundle, ChunkIndex chunk, Bytes payload, const NodeKey* from, Epoch epoch) {
+  auto stored = bundles_.find(bundle);
+  if (!stored) return;
+  auto bytes = std::make_shared<Bytes>(std::move(payload));
+  std::optional<NodeKey> sender;
+  if (from) sender = *from;
+  pool_.run([file = stored->file, chunk, bytes] { return file->put(chunk, *bytes); },
+            [this, weak = std::weak_ptr<int>(alive_), bundle, chunk, sender, epoch](Status put) {
+              if (weak.expired()) return;
+              if (put.ok()) {
+                host_.chunk_stored(bundle, chunk, sender ? &*sender : nullptr, epoch);
+                chunk_is_here(bundle, chunk);
+              } else {
+                spdlog::error("bundle {} chunk {}: {}", bundle.short_hex(), chunk.value(), put.error().message);
+                if (sender) host_.chunk_refused(bundle, chunk, *sender, put.error());
+                if (put.error().code == ErrorCode::no_space) rebuild_blocked(put.error());
+              }
+            });
+}
+
+void Follower::swarm_chunk(const BundleId& bundle, ChunkIndex chunk) { chunk_is_here(bundle, chunk); }
+
+void Follower::chunk_is_here(const BundleId& bundle, ChunkIndex chunk) {
+  auto it = known_.find(bundle);
+  if (it == known_.end()) return;
+  rebuilder_->chunk_arrived(bundle, chunk);
+  const Run* run = log_.run(it->second.run);
+  if (!run) return;
+  VersionTimes& times = times_[run->version()];
+  times.last_chunk = host_.wall_now();
+  if (!times.first_chunk) {
+    times.first_chunk = times.last_chunk;
+    host_.event(channel(), "first-chunk", run->version(), bundle.short_hex());
+    host_.state_changed(channel());
+  }
+}
+
+std::vector<Bytes> Follower::introduction(const BundleId& bundle) const {
+  auto it = known_.find(bundle);
+  const Run* run = it == known_.end() ? nullptr : log_.run(it->second.run);
+  if (!run) return {};
+  std::vector<Bytes> out{run->open_record().envelope()};
+  auto record = run->bundles().find(it->second.index);
+  if (record != run->bundles().end()) out.push_back(record->second.envelope());
+  return out;
+}
+
+void Follower::fill_wanted(wire::RecordsWanted& wanted) const {
+  LogPosition position = log_.position();
+  wanted.set_channel(channel().str());
+  wanted.set_version(position.version.value());
+  wanted.set_seal(std::string(position.seal.text()));
+  for (const Sha256& id : position.held) wanted.add_held(std::string(id.text()));
+}
+
+std::vector<Bytes> Follower::missing_for(const wire::RecordsWanted& wanted) const {
+  LogPosition position;
+  position.version = Version(wanted.version());
+  position.seal = SealHash::from(wanted.seal()).value_or(SealHash{});
+  for (const std::string& id : wanted.held()) {
+    if (position.held.size() >= ChannelLog::kMaxHeld) break;
+    if (auto hash = Sha256::from(id)) position.held.push_back(*hash);
+  }
+  std::vector<Bytes> out;
+  for (const VerifiedRecord* record : log_.newer_than(position)) out.push_back(record->envelope());
+  return out;
+}
+
+void Follower::tick() {
+  auto now = host_.steady_now();
+  activation_->tick(now);
+  for (auto& [id, known] : known_) {
+    if (known.open || now - known.known_at < kMetaPatience || now - known.asked_at < kMetaRepeat) continue;
+    known.asked_at = now;
+    host_.want_meta(id, ++known.asked % 2 == 0);
+  }
+  if (retry_at_ && now >= *retry_at_) {
+    retry_at_.reset();
+    rebuilder_->retry();
+  }
+}
+
+// What the rest of the machinery reports.
+
+void Follower::version_staged(const StagedVersion& staged) {
+  staged_ = staged;
+  times_[staged.version()].staged = host_.wall_now();
+  host_.event(channel(), "staged", staged.version(), "slot " + std::string(name_of(staged.slot())));
+  host_.state_changed(channel());
+  activation_->activate(staged, host_.steady_now());
+}
+
+void Follower::version_active(const StagedVersion& version) {
+  problem_.clear();
+  times_[version.version()].active = host_.wall_now();
+  while (times_.size() > 64) times_.erase(times_.begin());
+  host_.event(channel(), "active", version.version(), slots_->current().string());
+  host_.state_changed(channel());
+}
+
+void Follower::activation_failed(const StagedVersion& version, const Error& error) {
+  problem_ = "version " + std::to_string(version.version().value()) + " is not active: " + error.message;
+  spdlog::error("channel {}: {}", channel().str(), problem_);
+  host_.event(channel(), "activation-failed", version.version(), error.message);
+  host_.state_changed(channel());
+}
+
+void Follower::standby_released() {
+  rebuilder_->slots_changed();
+  host_.state_changed(channel());
+}
+
+void Follower::standby_caught_up(Version version) {
+  host_.event(channel(), "caught-up", version, "both slots");
+  retire();
+  host_.state_changed(channel());
+}
+
+void Follower::slab_lost(const LostSlab& lost) {
+  problem_ = "slab " + std::to_string(lost.slab) + " of the standby is damaged: " + lost.reason;
+  spdlog::warn("channel {}: {}", channel().str(), problem_);
+  host_.event(channel(), "slab-lost", {}, problem_);
+  if (!retry_at_) retry_at_ = host_.steady_now() + kRetry;
+}
+
+void Follower::bundle_damaged(const BundleId& bundle, FrameIndex frame, const Error& error) {
+  problem_ = "bundle " + bundle.short_hex() + " frame " + std::to_string(frame.value()) + " is damaged on this disk: " +
+             error.message;
+  spdlog::error("channel {}: {}", channel().str(), problem_);
+  host_.event(channel(), "bundle-damaged", {}, problem_);
+}
+
+void Follower::run_failed(const RunId&, Version version, const Error& error) {
+  problem_ = "version " + std::to_string(version.value()) + " cannot be rebuilt: " + error.message;
+  spdlog::error("channel {}: {}", channel().str(), problem_);
+  host_.event(channel(), "failed", version, error.message);
+}
+
+void Follower::rebuild_blocked(const Error& error) {
+  problem_ = error.message;
+  spdlog::error("channel {}: {}", channel().str(), problem_);
+  host_.event(channel(), "blocked", {}, error.message);
+  retry_at_ = host_.steady_now() + kRetry;
+  host_.state_changed(channel());
+}
+
+// Kept: what a slot here still needs, and the lineage of the newest sealed version, from which a newcomer to the region
+// can rebuild it without a byte over the WAN.
+void Follower::retire() {
+  auto lineage = log_.lineage(log_.highest_sealed());
+  if (!lineage || lineage->empty()) return;
+  const Run* anchor = log_.run(lineage->front());
+  if (!anchor) return;
+  std::vector<RunId> old;
+  for (auto& [id, bundles] : bundles_of_) {
+    const Run* run = log_.run(id);
+    bool dead = !run || run->state() == RunState::dead;
+    bool before = run && run->state() == RunState::sealed && run->version() < anchor->version();
+    if ((dead || before) && !rebuilder_->needs(id)) old.push_back(id);
+  }
+  for (const RunId& id : old) drop_run(id);
+}
+
+Version Follower::version_sealed() const { return log_.highest_sealed(); }
+SealHash Follower::sealed_hash() const { return log_.highest_seal(); }
+
+Version Follower::version_active() const {
+  auto active = slots_->active_version();
+  return active ? active->version() : Version();
+}
+
+Version Follower::version_staged() const {
+  return std::max(staged_ ? staged_->version() : Version(), version_active());
+}
+
+bool Follower::settled() const {
+  return version_active() == version_sealed() && activation_->state() == ActivationState::idle;
+}
+
+std::uint64_t Follower::used_bytes(Version version) const {
+  const Run* run = log_.version(version);
+  std::uint64_t total = 0;
+  if (!run) return 0;
+  for (auto& [index, record] : run->bundles()) total += record.as<BundleRecord>()->used_bytes;
+  return total;
+}
+
+const std::vector<NodeKey>* Follower::live_at_seal(Version version) const {
+  auto it = live_at_seal_.find(version);
+  return it == live_at_seal_.end() ? nullptr : &it->second;
+}
+
+std::uint64_t Follower::last_delta_bytes() const {
+  const Run* run = log_.version(log_.highest_sealed());
+  return run && run->seal() && run->open().kind == Kind::delta ? run->seal()->delta_bytes : 0;
+}
+
+std::string Follower::head_state() const {
+  switch (log_.head_state(host_.wall_now())) {
+    case HeadState::unknown: return "none";
+    case HeadState::frozen: return "frozen";
+    default: return "live";
+  }
+}
+
+std::string Follower::state() const {
+  if (activation_->state() != ActivationState::idle) return "activating";
+  if (version_staged() > version_active()) return "staged";
+  auto progress = rebuilder_->progress();
+  if (progress.target.value() != 0 && !progress.catching_up) {
+    if (version_active().value() == 0 && progress.frames_arrived == 0) return "joining";
+    return progress.frames_arrived < progress.frames_known || progress.frames_known == 0 ? "fetching" : "rebuilding";
+  }
+  if (version_active() < version_sealed()) return version_active().value() == 0 ? "joining" : "fetching";
+  return head_state() == "frozen" ? "frozen" : "idle";
+}
+
+}  // namespace p2pw

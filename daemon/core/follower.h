@@ -1,0 +1,166 @@
+// One followed channel on one node: takes its signed records and metas in, keeps its bundles, has them spread, rebuilt and
+// activated, and says how far it is. The path of one chunk, in calls: Node::link_message -> Follower::store_chunk ->
+// (pool: hash, write) -> Spread, Swarm::offer and Rebuilder::chunk_arrived -> version_staged -> Activation -> `current`.
+//
+// Threads: control thread only; hashing and disk work on the pool.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <unordered_map>
+
+#include "chunker/slot_pair.h"
+#include "daemon/client/config.h"
+#include "daemon/core/activation.h"
+#include "daemon/core/bundle_store.h"
+#include "daemon/core/early_chunks.h"
+#include "daemon/core/rebuild.h"
+#include "daemon/core/record_file.h"
+#include "daemon/core/work_pool.h"
+#include "daemon/spread/world.h"
+#include "protocol/channel_log.h"
+#include "protocol/links.pb.h"
+
+namespace p2pw {
+
+// What a follower needs of its node.
+class FollowerHost {
+ public:
+  virtual ~FollowerHost() = default;
+  virtual WallTime wall_now() const = 0;
+  virtual SteadyTime steady_now() const = 0;
+  virtual const FleetSecret* secret(const SecretId& id) const = 0;
+  // A record that was news here: others want it. `from` has it already (null: it was made here).
+  virtual void forward_record(const VerifiedRecord& record, const NodeKey* from) = 0;
+  // Bundles begin and end for spreading and the swarm.
+  virtual void bundle_opened(const BundleFacts& facts, const StoredBundle& bundle, bool fresh) = 0;
+  virtual void chunk_stored(const BundleId& bundle, ChunkIndex chunk, const NodeKey* from, Epoch epoch) = 0;
+  virtual void chunk_refused(const BundleId& bundle, ChunkIndex chunk, const NodeKey& from, const Error& error) = 0;
+  virtual void bundle_closed(const BundleId& bundle) = 0;
+  // `far`: neighbours did not have it, ask every link.
+  virtual void want_meta(const BundleId& bundle, bool far) = 0;
+  virtual void want_records(const Channel& channel, const NodeKey* from) = 0;
+  virtual void event(const Channel& channel, const std::string& event, Version version, const std::string& detail) = 0;
+  virtual void state_changed(const Channel& channel) = 0;
+  virtual Region home_region() const = 0;  // the trainer's
+  virtual std::vector<NodeKey> live_followers(const Channel& channel) const = 0;
+};
+
+// Moments of a version on this node, on its own wall clock.
+struct VersionTimes {
+  std::optional<WallTime> opened, first_chunk, last_chunk, sealed, staged, active;
+};
+
+class Follower : private RebuildEvents, private ActivationEvents {
+ public:
+  // Opens slots, records and bundles as they were left. Errors: io, no_space, config.
+  static Result<std::unique_ptr<Follower>> open(const Config& config, const ChannelConfig& channel, FileSystem& files,
+                                                WorkPool& pool, FollowerHost& host);
+  ~Follower() override;
+
+  const Channel& channel() const { return channel_.name; }
+  const ChannelConfig& config() const { return channel_; }
+  const ChannelLog& log() const { return log_; }
+  SlotPair& slots() { return *slots_; }
+  BundleStore& bundles() { return bundles_; }
+
+  // An envelope from a peer, the publisher's seed or this node's own head signer (`from` null). Forwarded when it is news.
+  // Errors: those of the verifier and the log. `added`: it was news.
+  struct Taken {
+    bool added = false;
+    Sha256 id;
+  };
+  Result<Taken> take_record(ByteView envelope, const NodeKey* from);
+  // A meta, bound by its record's hash. Unknown bundles' metas wait a while.
+  Status take_meta(const BundleId& bundle, Bytes meta);
+  // A chunk of a known bundle that the spreading wants: hashed and written on the pool, then reported to the host.
+  void store_chunk(const BundleId& bundle, ChunkIndex chunk, Bytes payload, const NodeKey* from, Epoch epoch);
+  // A neighbour's chunk, checked and written by the swarm.
+  void swarm_chunk(const BundleId& bundle, ChunkIndex chunk);
+
+  bool knows_bundle(const BundleId& bundle) const { return known_.contains(bundle); }
+  // Records that let a peer understand this bundle: its run's `open`, then its own.
+  std::vector<Bytes> introduction(const BundleId& bundle) const;
+  // Pull on connect: what this node has of the log, and what a peer that has so much lacks.
+  void fill_wanted(wire::RecordsWanted& wanted) const;
+  std::vector<Bytes> missing_for(const wire::RecordsWanted& wanted) const;
+  // Restores what was there before a restart; called once the host is ready.
+  void resume();
+  void tick();
+
+  // A version that was begun here and will not be finished (the seed died).
+  void give_up_run(const RunId& run);
+  void release_engine() { activation_->release(); }
+  void slots_unpinned() { rebuilder_->slots_changed(); }
+
+  Version version_sealed() const;
+  SealHash sealed_hash() const;  // of version_sealed(); zero for none
+  Version version_staged() const;
+  Version version_active() const;
+  std::string state() const;      // the words of NodeState.state
+  const std::string& problem() const { return problem_; }
+  std::string head_state() const;  // live, frozen, none
+  std::uint64_t used_bytes(Version version) const;  // of the bundles of a version's run in the chain
+  // Who followed the channel and was live when the version was sealed; null: not known (sealed before this start).
+  const std::vector<NodeKey>* live_at_seal(Version version) const;
+  std::uint64_t last_delta_bytes() const;  // of the newest sealed delta; 0 = none yet
+  RebuildProgress progress() const { return rebuilder_->progress(); }
+  const std::map<Version, VersionTimes>& times() const { return times_; }
+  // The active slot holds the highest sealed version: a new one can be made from it.
+  bool settled() const;
+
+ private:
+  struct KnownBundle {
+    RunId run;
+    BundleIndex index;
+    SteadyTime known_at{};
+    SteadyTime asked_at{};
+    int asked = 0;
+    bool open = false;
+  };
+
+  Follower(const Config& config, const ChannelConfig& channel, WorkPool& pool, FollowerHost& host);
+  void act_on(const LogEvent& event);
+  void run_opened(const Run& run);
+  void bundle_known(const Run& run, BundleIndex index);
+  void run_sealed(const Run& run);
+  void drop_run(const RunId& run);
+  Status open_bundle(const BundleId& id, ByteView meta);
+  void chunk_is_here(const BundleId& bundle, ChunkIndex chunk);
+  void retire();  // what retention no longer needs
+
+  // RebuildEvents
+  void version_staged(const StagedVersion& staged) override;
+  void standby_caught_up(Version version) override;
+  void slab_lost(const LostSlab& lost) override;
+  void bundle_damaged(const BundleId& bundle, FrameIndex frame, const Error& error) override;
+  void run_failed(const RunId& run, Version version, const Error& error) override;
+  void rebuild_blocked(const Error& error) override;
+  // ActivationEvents
+  void version_active(const StagedVersion& version) override;
+  void activation_failed(const StagedVersion& version, const Error& error) override;
+  void standby_released() override;
+
+  const Config& config_;
+  ChannelConfig channel_;
+  WorkPool& pool_;
+  FollowerHost& host_;
+  ChannelLog log_;
+  std::optional<RecordFile> file_;
+  BundleStore bundles_;
+  std::unique_ptr<SlotPair> slots_;
+  std::unique_ptr<Rebuilder> rebuilder_;
+  std::unique_ptr<Activation> activation_;
+  std::unordered_map<BundleId, KnownBundle> known_;
+  std::map<RunId, std::vector<BundleId>> bundles_of_;
+  std::unordered_map<BundleId, Bytes> early_metas_;
+  std::map<Version, VersionTimes> times_;
+  std::map<Version, std::vector<NodeKey>> live_at_seal_;
+  std::optional<StagedVersion> staged_;
+  std::string problem_;
+  std::optional<SteadyTime> retry_at_;
+  bool replaying_ = false;  // records of the disk: they are no news to anybody
+  std::shared_ptr<int> alive_ = std::make_shared<int>();  // what comes back from the pool asks whether we still are
+};
+
+}  // namespace p2pw

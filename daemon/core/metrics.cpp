@@ -1,0 +1,117 @@
+#include <fmt/format.h>
+
+#include "daemon/core/node.h"
+#include "daemon/core/node_api.h"
+
+namespace p2pw {
+namespace {
+
+class Text {
+ public:
+  void family(std::string_view name, std::string_view type, std::string_view help) {
+    out_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+  }
+  template <class Value>
+  void sample(std::string_view name, std::string_view labels, Value value) {
+    out_ += labels.empty() ? fmt::format("{} {}\n", name, value) : fmt::format("{}{{{}}} {}\n", name, labels, value);
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+void channels(Node& node, Text& out) {
+  out.family("p2pw_version", "gauge", "Version of the channel on this node by stage");
+  for (auto& [channel, f] : node.followers()) {
+    auto label = [&](const char* stage) { return fmt::format("channel=\"{}\",stage=\"{}\"", channel.str(), stage); };
+    out.sample("p2pw_version", label("sealed"), f->version_sealed().value());
+    out.sample("p2pw_version", label("staged"), f->version_staged().value());
+    out.sample("p2pw_version", label("active"), f->version_active().value());
+  }
+  out.family("p2pw_state", "gauge", "1 for the state that the channel is in");
+  for (auto& [channel, f] : node.followers()) {
+    out.sample("p2pw_state", fmt::format("channel=\"{}\",state=\"{}\"", channel.str(), f->state()), 1);
+  }
+  out.family("p2pw_bundle_store_bytes", "gauge", "Bytes of bundle files kept");
+  for (auto& [channel, f] : node.followers()) {
+    out.sample("p2pw_bundle_store_bytes", fmt::format("channel=\"{}\"", channel.str()), f->bundles().bytes());
+  }
+}
+
+void links(Node& node, Text& out) {
+  struct Sum {
+    std::uint64_t payload = 0, control = 0, received = 0;
+  };
+  std::map<std::string, Sum> by_region;
+  for (const MemberView& view : node.roster().views()) {
+    auto stats = node.hub().stats(view.info.member.key);
+    if (!stats || view.info.member.key == node.key()) continue;
+    Sum& sum = by_region[view.info.member.region.str()];
+    sum.payload += stats->payload_sent;
+    sum.control += stats->control_sent;
+    sum.received += stats->payload_received;
+  }
+  std::string from = node.config().node.region.str();
+  out.family("p2pw_sent_bytes_total", "counter", "Bytes written to links by region of the peer and kind");
+  for (auto& [region, sum] : by_region) {
+    out.sample("p2pw_sent_bytes_total", fmt::format("from=\"{}\",to=\"{}\",kind=\"chunk\"", from, region), sum.payload);
+    out.sample("p2pw_sent_bytes_total", fmt::format("from=\"{}\",to=\"{}\",kind=\"control\"", from, region), sum.control);
+  }
+  out.family("p2pw_received_bytes_total", "counter", "Chunk payload received over links by region of the peer");
+  for (auto& [region, sum] : by_region) {
+    out.sample("p2pw_received_bytes_total", fmt::format("from=\"{}\",to=\"{}\"", region, from), sum.received);
+  }
+  auto counters = node.tls_hub().counters();
+  out.family("p2pw_links", "gauge", "Links that stand");
+  out.sample("p2pw_links", "", node.hub().links().size());
+  out.family("p2pw_link_refusals_total", "counter", "Connections refused during TLS or handshake, by reason");
+  for (auto& [code, n] : counters.refused_by_code) {
+    out.sample("p2pw_link_refusals_total", fmt::format("code=\"{}\"", code), n);
+  }
+}
+
+void spreading(Node& node, Text& out) {
+  const auto& counters = node.spread().feeds().counters();
+  auto family = [&](const char* name, const char* help, auto member) {
+    out.family(name, "counter", help);
+    for (auto& [region, c] : counters) out.sample(name, fmt::format("to=\"{}\"", region.str()), c.*member);
+  };
+  family("p2pw_feed_bytes_total", "Chunk payload handed to links towards a region", &FeedCounters::bytes_sent);
+  family("p2pw_duplicate_bytes_total", "Of these, acknowledged as there already", &FeedCounters::duplicate_bytes);
+  family("p2pw_lost_bytes_total", "Of these, on the way to a gateway that went away", &FeedCounters::lost_bytes);
+  family("p2pw_gateway_changes_total", "Leases that went to another gateway", &FeedCounters::gateway_changes);
+  family("p2pw_leases_granted_total", "Leases granted", &FeedCounters::leases_granted);
+  family("p2pw_leases_refused_total", "Leases refused", &FeedCounters::leases_refused);
+  family("p2pw_stalls_total", "Feeds taken from a gateway that stopped answering", &FeedCounters::stalls);
+  out.family("p2pw_credit_window_bytes", "gauge", "Bytes that may be on the way into a region");
+  for (auto& region : node.spread().feeds().regions()) {
+    out.sample("p2pw_credit_window_bytes", fmt::format("to=\"{}\"", region.region.str()), region.window);
+  }
+  if (Swarm* swarm = node.swarm()) {
+    auto c = swarm->counters();
+    out.family("p2pw_swarm_payload_bytes_total", "counter", "Payload in the region's swarm by direction");
+    out.sample("p2pw_swarm_payload_bytes_total", "direction=\"sent\"", c.payload_sent);
+    out.sample("p2pw_swarm_payload_bytes_total", "direction=\"received\"", c.payload_received);
+    out.family("p2pw_swarm_redundant_bytes_total", "counter", "Received in the swarm and not needed");
+    out.sample("p2pw_swarm_redundant_bytes_total", "", c.redundant);
+    out.family("p2pw_swarm_hash_failures_total", "counter", "Chunks of neighbours that failed their hash");
+    out.sample("p2pw_swarm_hash_failures_total", "", c.hash_failures);
+    out.family("p2pw_swarm_refused_strangers_total", "counter", "Connections of unknown addresses refused");
+    out.sample("p2pw_swarm_refused_strangers_total", "", c.refused_strangers);
+  }
+}
+
+}  // namespace
+
+std::string metrics_text(Node& node) {
+  Text out;
+  channels(node, out);
+  links(node, out);
+  spreading(node, out);
+  out.family("p2pw_members", "gauge", "Live members of the fleet, this one included");
+  out.sample("p2pw_members", "", node.roster().members().size());
+  return out.take();
+}
+
+}  // namespace p2pw

@@ -1,0 +1,345 @@
+#include "daemon/core/node.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include "daemon/client/fleet_secrets.h"
+#include "daemon/client/version.h"
+#include "daemon/core/node_api.h"
+#include "daemon/core/secrets.h"
+
+namespace p2pw {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kTick{100};
+
+WallTime wall_clock() { return std::chrono::time_point_cast<milliseconds>(std::chrono::system_clock::now()); }
+
+}  // namespace
+
+Node::Node(boost::asio::io_context& io, Config config)
+    : io_(io), config_(std::move(config)), events_(&wall_clock), started_(wall_clock()), timer_(io) {}
+
+Result<std::unique_ptr<Node>> Node::start(boost::asio::io_context& io, Config config, SwarmFactory swarm) {
+  std::unique_ptr<Node> node(new Node(io, std::move(config)));
+  P2PW_CHECK(node->open_state());
+  P2PW_CHECK(node->open_links(std::move(swarm)));
+  P2PW_CHECK(node->open_channels());
+  P2PW_CHECK(node->open_servers());
+  node->roster_->start(node->steady_now());
+  for (auto& [channel, follower] : node->followers_) follower->resume();
+  node->enrol();
+  node->tick();
+  return node;
+}
+
+Node::~Node() {
+  alive_.reset();
+  api_.reset();
+  publish_server_.reset();
+  head_signers_.clear();
+  swarm_.reset();
+  pool_.reset();  // waits for what runs, so nothing posts to followers that are gone
+  followers_.clear();
+}
+
+void Node::shutdown(const std::string& reason) {
+  timer_.cancel();
+  api_.reset();
+  publish_server_.reset();
+  hub_->shutdown(reason);
+}
+
+Status Node::open_state() {
+  P2PW_TRY(secrets_, load_fleet_secrets(config_.paths()));
+  P2PW_TRY(enrolments_, load_enrolments(config_.paths()));
+  files_ = real_file_system();
+  unsigned threads = config_.threads ? config_.threads : std::max(1u, std::thread::hardware_concurrency());
+  pool_ = std::make_unique<WorkPool>(threads, [io = &io_](WorkPool::Task task) { io->post(std::move(task)); });
+  return {};
+}
+
+Status Node::open_links(SwarmFactory swarm) {
+  P2PW_TRY(SigningKey key, load_node_key(config_.paths()));
+  P2PW_TRY(NodeIdentity identity, NodeIdentity::make(key));
+  Roster::Options roster;
+  roster.candidates = config_.placement.candidates;
+  MemberInfo& self = roster.self;
+  self.member.key = identity.key();
+  self.member.region = config_.node.region;
+  self.member.trainer = config_.node.role == Role::trainer;
+  self.member.bootstrap = config_.node.bootstrap || self.member.trainer;
+  self.incarnation = to_millis(started_);
+  self.software = kSoftwareVersion;
+  self.name = config_.node.name;
+  for (const ChannelConfig& channel : config_.channels) self.channels.push_back(channel.name);
+  for (const BootstrapConfig& b : config_.bootstrap) {
+    roster.configured.push_back({b.address, b.port});
+    roster.configured_keys.push_back(b.key);
+  }
+  if (!self.member.trainer) {
+    P2PW_TRY(swarm_, swarm(*this));
+    self.swarm = Endpoint{config_.listen.reachable_at(), swarm_->listen_port()};
+  }
+
+  LinkHubOptions options{.identity = std::move(identity)};
+  options.listen = {{config_.listen.address, config_.listen.port}};
+  if (!config_.listen.wildcard()) options.bind_address = config_.listen.address;
+  for (const FleetSecret& secret : secrets_) options.fleet_secrets.push_back(secret.clone());
+  options.stripes = config_.links.stripes;
+  options.congestion = config_.links.congestion;
+  options.wan_rate_bits = config_.links.wan_rate_limit_mbit * 1'000'000;
+  options.allow_list = allow_list_of(config_);
+  options.enrolments = [this](const EnrolmentId& id) { return enrolments_.check(id, wall_now()); };
+  write_hello(self, options.hello);
+  P2PW_TRY(hub_, TlsLinkHub::start(io_, std::move(options), *this));
+  self.endpoints = {Endpoint{config_.listen.reachable_at(), hub_->listening().front().port}};
+  wire::Hello hello;
+  write_hello(self, hello);
+  hub_->set_hello(hello);
+
+  Roster::Events events;
+  events.changed = [this](auto& lost, auto& back) { members_changed(lost, back); };
+  events.self_changed = [this](const MemberInfo& info) {
+    wire::Hello changed;
+    write_hello(info, changed);
+    hub_->set_hello(changed);
+  };
+  roster_ = std::make_unique<Roster>(*hub_, std::move(roster), std::move(events));
+  SpreadOptions spread;
+  spread.tree = {config_.tree.root_children, config_.tree.fan_out};
+  spread.candidates = config_.placement.candidates;
+  spread_ = std::make_unique<Spread>(*this, spread);
+  states_.set_members(roster_->members());
+  spdlog::info("node {} ({}) region {} links at {}:{}", key.verifying_key().key.short_hex(), config_.node.name,
+               config_.node.region.str(), config_.listen.address, hub_->listening().front().port);
+  return {};
+}
+
+Status Node::open_channels() {
+  for (const ChannelConfig& channel : config_.channels) {
+    P2PW_TRY(auto follower, Follower::open(config_, channel, *files_, *pool_, *this));
+    Follower& opened = *follower;
+    followers_[channel.name] = std::move(follower);
+    if (config_.node.role != Role::trainer) continue;
+    P2PW_TRY(auto signer, HeadSigner::open(config_.paths(), opened));
+    if (signer) head_signers_.push_back(std::move(signer));
+  }
+  if (config_.node.role == Role::trainer) publisher_ = std::make_unique<Publisher>(*this);
+  return {};
+}
+
+Status Node::open_servers() {
+  ApiServer::Options options{config_.api_socket(), config_.api.http_address, config_.api.http_port, config_.api.token};
+  P2PW_TRY(api_, ApiServer::start(io_, options, [this](ApiRequest request, ApiServer::Reply reply) {
+    answer_api(*this, std::move(request), std::move(reply));
+  }));
+  if (publisher_) {
+    P2PW_TRY(publish_server_, PublishServer::start(io_, config_.publish_socket(), *publisher_));
+  }
+  return {};
+}
+
+Follower* Node::follower(const Channel& channel) {
+  auto it = followers_.find(channel);
+  return it == followers_.end() ? nullptr : it->second.get();
+}
+
+Follower* Node::follower_of(const BundleId& bundle) {
+  auto it = channel_of_.find(bundle);
+  if (it != channel_of_.end()) return follower(it->second);
+  for (auto& [channel, follower] : followers_) {
+    if (follower->knows_bundle(bundle)) return follower.get();
+  }
+  return nullptr;
+}
+
+void Node::tick() {
+  timer_.expires_after(kTick);
+  timer_.async_wait([this, weak = std::weak_ptr<int>(alive_)](boost::system::error_code error) {
+    if (!error && !weak.expired()) tick();
+  });
+  ++ticks_;
+  roster_->tick(steady_now());
+  spread_->tick();
+  for (auto& [channel, follower] : followers_) follower->tick();
+  for (auto& signer : head_signers_) signer->tick(wall_now());
+  if (publisher_) publisher_->tick();
+  if (ticks_ % 50 == 1) {
+    for (auto& [channel, follower] : followers_) state_changed(channel);
+  } else if (!waiters_.empty()) {
+    wake_waiters();  // their time may be up
+  }
+  if (states_due_) send_states(false);
+}
+
+WallTime Node::wall_now() const { return wall_clock(); }
+
+const FleetSecret* Node::secret(const SecretId& id) const {
+  for (const FleetSecret& secret : secrets_) {
+    if (secret.id() == id) return &secret;
+  }
+  return nullptr;
+}
+
+Region Node::home_region() const {
+  for (const Member& m : roster_->members()) {
+    if (m.trainer) return m.region;
+  }
+  return {};
+}
+
+std::string Node::name_of_node(const NodeKey& key) const {
+  auto view = roster_->view(key);
+  if (key == roster_->self().key) return config_.node.name;
+  return view && !view->info.name.empty() ? view->info.name : key.short_hex();
+}
+
+void Node::event(const Channel& channel, const std::string& event, Version version, const std::string& detail) {
+  events_.add(channel, event, version, detail);
+}
+
+void Node::note(const BundleId& bundle, const std::string& event, const std::string& detail) {
+  auto it = channel_of_.find(bundle);
+  events_.add(it == channel_of_.end() ? Channel() : it->second, event, Version(), bundle.short_hex() + " " + detail);
+}
+
+// States.
+
+wire::NodeState Node::own_state(const Follower& follower) const {
+  wire::NodeState state;
+  state.set_node(std::string(roster_->self().key.text()));
+  state.set_channel(follower.channel().str());
+  state.set_region(roster_->self().region.str());
+  state.set_version_staged(follower.version_staged().value());
+  state.set_version_active(follower.version_active().value());
+  state.set_state(follower.state());
+  state.set_at_ms(to_millis(wall_now()));
+  state.set_name(config_.node.name);
+  return state;
+}
+
+void Node::state_changed(const Channel& channel) {
+  Follower* changed = follower(channel);
+  if (!changed || !roster_) return;
+  states_.hear(own_state(*changed), roster_->members());
+  states_due_ = true;
+  if (publisher_) publisher_->tick();
+  wake_waiters();
+}
+
+void Node::wake_waiters() {
+  auto waiters = std::move(waiters_);
+  waiters_.clear();
+  for (auto& waiter : waiters) {
+    if (!waiter()) waiters_.push_back(std::move(waiter));
+  }
+}
+
+// A node tells its region's bootstrap daemons; these tell the bootstrap daemons of other regions and trainers what they
+// heard in their own region.
+void Node::send_states(bool all) {
+  states_due_ = false;
+  auto states = all ? states_.all() : states_.take_changes();
+  wire::LinkMessage own, regional;
+  for (const wire::NodeState& state : states) {
+    bool mine = state.node() == roster_->self().key.text();
+    if (mine) *own.mutable_states()->add_states() = state;
+    if (mine || state.region() == roster_->self().region.str()) *regional.mutable_states()->add_states() = state;
+  }
+  for (const NodeKey& peer : hub_->links()) {
+    const Member* member = roster_->find(peer);
+    if (!member) continue;
+    bool near_hub = member->region == roster_->self().region && member->bootstrap;
+    bool far_hub = member->region != roster_->self().region && member->bootstrap && roster_->witness();
+    if (near_hub && own.has_states()) hub_->send(peer, own);
+    if (far_hub && regional.has_states()) hub_->send(peer, regional);
+  }
+}
+
+void Node::members_changed(const std::vector<NodeKey>& lost, const std::vector<NodeKey>& back) {
+  states_.set_members(roster_->members());
+  if (swarm_) {
+    std::vector<SwarmPeer> peers;
+    for (const Member& m : roster_->members()) {
+      if (m.key == self().key || m.trainer || m.region != self().region || m.suspect) continue;
+      auto view = roster_->view(m.key);
+      if (view && view->info.swarm) peers.push_back({m.key, view->info.swarm->host, view->info.swarm->port});
+    }
+    swarm_->set_members(std::move(peers));
+    for (const NodeKey& key : lost) swarm_->drop(key);
+  }
+  for (const NodeKey& key : lost) spread_->peer_lost(key);
+  for (const NodeKey& key : back) spread_->peer_up(key);
+  spread_->members_changed();
+  for (auto& [channel, follower] : followers_) state_changed(channel);
+}
+
+// Enrolment.
+
+Result<std::string> Node::make_token(std::uint32_t uses, const Channel& channel, WallTime& expires) {
+  const ChannelConfig* config = config_.channel(channel);
+  if (!config) return fail(ErrorCode::not_found, "no channel " + channel.str() + " is followed here");
+  expires = wall_now() + std::chrono::hours(1);
+  Enrolment enrolment = Enrolment::make(expires, uses);
+  JoinToken token;
+  token.bootstraps.push_back({Endpoint{config_.listen.reachable_at(), hub_->listening().front().port}, self().key});
+  token.publisher = config->publisher;
+  token.channel = channel;
+  token.enrolment = enrolment.id;
+  token.secret = enrolment.secret;
+  token.expires = expires;
+  P2PW_TRY(std::string text, token.encode());
+  P2PW_CHECK(enrolments_.add(std::move(enrolment), wall_now()));
+  P2PW_CHECK(save_enrolments(config_.paths(), enrolments_));
+  return text;
+}
+
+Result<wire::EnrolReply> Node::link_enrol(const Bytes& enrolment_id, const NodeKey& peer) {
+  auto id = EnrolmentId::from(ByteView(enrolment_id));
+  if (!id) return fail(ErrorCode::malformed, "an enrolment id has 8 bytes");
+  P2PW_CHECK(enrolments_.use(*id, peer, wall_now()));
+  P2PW_CHECK(save_enrolments(config_.paths(), enrolments_));
+  wire::EnrolReply reply;
+  for (const FleetSecret& secret : secrets_) reply.add_secrets(secret.file());
+  if (!config_.channels.empty()) {
+    reply.set_publisher(config_.channels.front().publisher.line());
+    reply.set_channel(config_.channels.front().name.str());
+  }
+  for (auto& entry : roster_->entries()) *reply.add_members() = std::move(entry);
+  events_.add({}, "enrolled", {}, "node " + peer.hex(), peer.hex());
+  return reply;
+}
+
+void Node::enrol() {
+  auto pending = load_pending_enrolment(config_.paths());
+  if (!pending.ok()) return;
+  enrol_with(io_, config_, std::move(*pending), [this, weak = std::weak_ptr<int>(alive_)](Result<wire::EnrolReply> reply) {
+    if (weak.expired()) return;
+    if (!reply.ok()) {
+      spdlog::error("cannot enrol: {}", reply.error().message);
+      return;
+    }
+    for (const std::string& text : reply->secrets()) {
+      auto secret = FleetSecret::parse(text);
+      if (!secret.ok()) continue;
+      if (auto added = add_fleet_secret(config_.paths(), *secret); !added.ok()) {
+        spdlog::error("cannot keep the fleet secret: {}", added.error().message);
+        return;
+      }
+    }
+    auto secrets = load_fleet_secrets(config_.paths());
+    if (!secrets.ok()) return;
+    secrets_ = std::move(*secrets);
+    std::vector<FleetSecret> copies;
+    for (const FleetSecret& secret : secrets_) copies.push_back(secret.clone());
+    hub_->set_fleet_secrets(std::move(copies));
+    drop_pending_enrolment(config_.paths());
+    spdlog::info("enrolled in the fleet");
+  });
+}
+
+}  // namespace p2pw

@@ -1,0 +1,152 @@
+// The daemon: puts links, swarm, membership, spreading and the followed channels together. All state lives on one control
+// thread (the io_context's) without locks; the pool takes values and returns values; the swarm's threads reach us only by
+// posted events.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "daemon/client/config.h"
+#include "daemon/core/api_server.h"
+#include "daemon/core/event_log.h"
+#include "daemon/core/fleet_states.h"
+#include "daemon/core/follower.h"
+#include "daemon/core/head_signer.h"
+#include "daemon/core/publisher.h"
+#include "daemon/core/roster.h"
+#include "daemon/link/link_hub_tls.h"
+#include "daemon/spread/spread.h"
+#include "daemon/swarm/swarm.h"
+#include "protocol/enrolment.h"
+
+namespace p2pw {
+
+// Made by main: so that this library needs no libtorrent.
+using SwarmFactory = std::function<Result<std::unique_ptr<Swarm>>(SwarmEvents& events)>;
+
+class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public FollowerHost {
+ public:
+  // Opens state, listens and begins to dial. Errors: config, io, busy, untrusted (key files), no_space.
+  static Result<std::unique_ptr<Node>> start(boost::asio::io_context& io, Config config, SwarmFactory swarm);
+  ~Node() override;
+  // Says goodbye on the links; the io_context should run for up to a second more.
+  void shutdown(const std::string& reason);
+
+  // For the API (node_api.cpp, metrics.cpp) and the publisher.
+  const Config& config() const { return config_; }
+  const NodeKey& key() const { return roster_->self().key; }
+  LinkHub& hub() { return *hub_; }
+  const TlsLinkHub& tls_hub() const { return *hub_; }
+  Roster& roster() { return *roster_; }
+  Spread& spread() { return *spread_; }
+  Swarm* swarm() { return swarm_.get(); }
+  EventLog& events() { return events_; }
+  FleetStates& states() { return states_; }
+  std::map<Channel, std::unique_ptr<Follower>>& followers() { return followers_; }
+  Follower* follower(const Channel& channel);
+  Publisher* publisher() { return publisher_.get(); }
+  WallTime started() const { return started_; }
+  Result<std::string> make_token(std::uint32_t uses, const Channel& channel, WallTime& expires);
+  // Called at every change of the fleet's states; for long polls.
+  void on_states(std::function<bool()> waiter) { waiters_.push_back(std::move(waiter)); }
+  // What this daemon wrote into each region over links, by version: for copies.
+  struct Sent {
+    std::uint64_t payload = 0, used = 0, duplicate = 0;
+  };
+  const std::map<std::tuple<Channel, Version, Region>, Sent>& sent() const { return sent_; }
+  std::string name_of_node(const NodeKey& key) const;
+
+  // FollowerHost
+  WallTime wall_now() const override;
+  SteadyTime steady_now() const override { return std::chrono::steady_clock::now(); }
+  const FleetSecret* secret(const SecretId& id) const override;
+  const FleetSecret* current_secret() const { return secrets_.empty() ? nullptr : &secrets_.front(); }
+  void forward_record(const VerifiedRecord& record, const NodeKey* from) override;
+  void bundle_opened(const BundleFacts& facts, const StoredBundle& bundle, bool fresh) override;
+  void chunk_stored(const BundleId& bundle, ChunkIndex chunk, const NodeKey* from, Epoch epoch) override;
+  void chunk_refused(const BundleId& bundle, ChunkIndex chunk, const NodeKey& from, const Error& error) override;
+  void bundle_closed(const BundleId& bundle) override;
+  void want_meta(const BundleId& bundle, bool far) override;
+  void want_records(const Channel& channel, const NodeKey* from) override;
+  void event(const Channel& channel, const std::string& event, Version version, const std::string& detail) override;
+  void state_changed(const Channel& channel) override;
+  Region home_region() const override;
+  std::vector<NodeKey> live_followers(const Channel& channel) const override { return states_.live_followers(channel); }
+
+ private:
+  Node(boost::asio::io_context& io, Config config);
+  Status open_state();
+  Status open_links(SwarmFactory swarm);
+  Status open_channels();
+  Status open_servers();
+  void enrol();
+  void tick();
+  void send_states(bool all);
+  void wake_waiters();
+  Follower* follower_of(const BundleId& bundle);
+  wire::NodeState own_state(const Follower& follower) const;
+
+  // LinkHandler
+  void link_up(const NodeKey& peer, const wire::Hello& hello) override;
+  void link_down(const NodeKey& peer, const Error& reason) override;
+  void link_message(const NodeKey& peer, const wire::LinkMessage& message, Bytes payload) override;
+  Result<wire::EnrolReply> link_enrol(const Bytes& enrolment_id, const NodeKey& peer) override;
+  void chunk_message(const NodeKey& peer, const wire::Chunk& chunk, Bytes payload);
+  void records_wanted(const NodeKey& peer, const wire::RecordsWanted& wanted);
+  void meta_wanted(const NodeKey& peer, const wire::MetaWanted& wanted);
+  void send_meta(const NodeKey& peer, const StoredBundle& bundle);
+  void members_changed(const std::vector<NodeKey>& lost, const std::vector<NodeKey>& back);
+
+  // SwarmEvents
+  void swarm_chunk_arrived(const BundleId& bundle, ChunkIndex chunk) override;
+  void swarm_peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason) override;
+  void swarm_failed(const BundleId& bundle, const Error& error) override;
+
+  // SpreadWorld
+  SteadyTime now() const override { return steady_now(); }
+  const Member& self() const override { return roster_->self(); }
+  const std::vector<Member>& members() const override { return roster_->members(); }
+  bool linked(const NodeKey& peer) const override { return hub_->linked(peer); }
+  std::chrono::microseconds round_trip(const NodeKey& peer) const override;
+  void send(const NodeKey& peer, const wire::LinkMessage& message) override { hub_->send(peer, message); }
+  void introduce(const NodeKey& peer, const BundleId& bundle) override;
+  bool send_chunk(const NodeKey& peer, const BundleId& bundle, ChunkIndex chunk, Epoch epoch) override;
+  void cut_queue(const NodeKey& peer, const BundleId& bundle) override { hub_->cut_queue(peer, bundle); }
+  void note(const BundleId& bundle, const std::string& event, const std::string& detail) override;
+
+  boost::asio::io_context& io_;
+  Config config_;
+  std::unique_ptr<FileSystem> files_;
+  EventLog events_;
+  WallTime started_;
+  std::vector<FleetSecret> secrets_;
+  Enrolments enrolments_;
+  std::unique_ptr<WorkPool> pool_;
+  std::unique_ptr<TlsLinkHub> hub_;
+  std::unique_ptr<Swarm> swarm_;
+  std::unique_ptr<Roster> roster_;
+  std::unique_ptr<Spread> spread_;
+  std::map<Channel, std::unique_ptr<Follower>> followers_;
+  std::vector<std::unique_ptr<HeadSigner>> head_signers_;
+  std::unique_ptr<Publisher> publisher_;
+  std::unique_ptr<ApiServer> api_;
+  std::unique_ptr<PublishServer> publish_server_;
+  FleetStates states_;
+  bool states_due_ = false;
+  std::unordered_map<BundleId, Channel> channel_of_;
+  EarlyChunks early_;
+  std::map<NodeKey, std::set<Sha256>> told_;  // records that a linked peer has from us
+  std::map<NodeKey, std::set<BundleId>> metas_told_;
+  std::set<BundleId> foreign_metas_;  // came from another region, not yet handed on
+  std::map<std::tuple<Channel, Version, Region>, Sent> sent_;
+  std::vector<std::function<bool()>> waiters_;
+  boost::asio::steady_timer timer_;
+  std::uint64_t ticks_ = 0;
+  std::shared_ptr<int> alive_ = std::make_shared<int>();
+};
+
+}  // namespace p2pw

@@ -1,0 +1,239 @@
+#include "daemon/core/node_api.h"
+
+#include <boost/asio/steady_timer.hpp>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "daemon/client/version.h"
+#include "daemon/core/node.h"
+
+namespace p2pw {
+namespace {
+
+ApiResponse error_response(const Error& error) {
+  return {api::http_status_of(error.code), api::to_json(error).dump(), "application/json"};
+}
+
+template <class T>
+ApiResponse json_response(const T& value) {
+  return {200, to_json(value).dump(), "application/json"};
+}
+
+std::uint64_t number(const ApiRequest& request, const std::string& key, std::uint64_t fallback) {
+  auto it = request.query.find(key);
+  if (it == request.query.end()) return fallback;
+  std::uint64_t value = fallback;
+  std::from_chars(it->second.data(), it->second.data() + it->second.size(), value);
+  return value;
+}
+
+std::string text(const ApiRequest& request, const std::string& key) {
+  auto it = request.query.find(key);
+  return it == request.query.end() ? "" : it->second;
+}
+
+double millis(std::chrono::microseconds time) { return static_cast<double>(time.count()) / 1000; }
+
+api::ChannelStatus channel_status(Node& node, Follower& follower) {
+  api::ChannelStatus s;
+  s.channel = follower.channel().str();
+  s.publisher = follower.config().publisher.line();
+  s.version_sealed = follower.version_sealed().value();
+  s.version_staged = follower.version_staged().value();
+  s.version_active = follower.version_active().value();
+  s.state = follower.state();
+  if (follower.slots().active()) s.current = follower.slots().current().string();
+  s.head = follower.head_state();
+  if (const Run* run = follower.log().version(follower.version_sealed()); run && run->open().step) {
+    s.step = static_cast<std::uint64_t>(*run->open().step);
+  }
+  s.publishing = node.publisher() && node.publisher()->publishing(follower.channel());
+  s.bundle_store_bytes = follower.bundles().bytes();
+  s.problem = follower.problem();
+  return s;
+}
+
+std::string address_of(const MemberView& view) {
+  return view.info.endpoints.empty() ? "" : view.info.endpoints.front().str();
+}
+
+api::LinkStatus link_status(Node& node, const NodeKey& peer) {
+  api::LinkStatus l;
+  l.node = peer.hex();
+  l.name = node.name_of_node(peer);
+  if (auto view = node.roster().view(peer)) {
+    l.region = view->info.member.region.str();
+    l.address = address_of(*view);
+  }
+  if (auto stats = node.hub().stats(peer)) {
+    l.round_trip_ms = millis(stats->round_trip);
+    l.clock_offset_ms = millis(stats->clock_offset);
+    l.rate_bits = stats->rate_bits;
+    l.stripes = stats->stripes;
+    l.payload_sent = stats->payload_sent;
+    l.payload_received = stats->payload_received;
+    l.control_sent = stats->control_sent;
+    l.control_received = stats->control_received;
+  }
+  return l;
+}
+
+// How long ago the first version that this node has not activated was sealed here.
+double lag_seconds(Node& node, const wire::NodeState& state) {
+  auto channel = Channel::parse(state.channel());
+  Follower* follower = channel.ok() ? node.follower(*channel) : nullptr;
+  if (!follower) return 0;
+  for (auto& [version, times] : follower->times()) {
+    if (version.value() <= state.version_active() || !times.sealed) continue;
+    return std::chrono::duration<double>(node.wall_now() - *times.sealed).count();
+  }
+  return 0;
+}
+
+api::StatusReply status(Node& node) {
+  api::StatusReply r;
+  r.node = node.key().hex();
+  r.name = node.config().node.name;
+  r.region = node.config().node.region.str();
+  r.role = name_of(node.config().node.role);
+  r.software = kSoftwareVersion;
+  r.started_ms = to_millis(node.started());
+  r.now_ms = to_millis(node.wall_now());
+  for (auto& [channel, follower] : node.followers()) r.channels.push_back(channel_status(node, *follower));
+  for (const wire::NodeState& state : node.states().all()) {
+    auto key = NodeKey::from(state.node()).value_or(NodeKey{});
+    r.nodes.push_back({key.hex(), state.name(), state.channel(), state.region(), state.version_staged(),
+                       state.version_active(), state.state(), lag_seconds(node, state)});
+  }
+  for (const NodeKey& peer : node.hub().links()) r.links.push_back(link_status(node, peer));
+  for (auto& [key, sent] : node.sent()) {
+    auto& [channel, version, region] = key;
+    api::CopyStatus copy{channel.str(), version.value(), region.str(), sent.payload, 0, sent.duplicate};
+    if (Follower* follower = node.follower(channel)) copy.used_bytes = follower->used_bytes(version);
+    r.copies.push_back(copy);
+  }
+  return r;
+}
+
+std::string doing(Node& node, const NodeKey& peer) {
+  std::size_t feeding = 0, in_flight = 0;
+  for (auto& view : node.spread().feeds().views()) {
+    if (view.gateway != peer || view.state != "flowing") continue;
+    ++feeding;
+    in_flight += view.in_flight;
+  }
+  if (feeding > 0) {
+    return "fed as gateway of " + std::to_string(feeding) + " bundles, " + std::to_string(in_flight) + " chunks on the way";
+  }
+  std::size_t feeds_us = 0;
+  for (auto& view : node.spread().intake().views()) feeds_us += view.upstream == peer && view.state == "receiving";
+  if (feeds_us > 0) return "feeds us " + std::to_string(feeds_us) + " bundles";
+  return node.hub().linked(peer) ? "idle: nothing is missing on this link" : "no link: not needed between these two";
+}
+
+api::PeersReply peers(Node& node) {
+  api::PeersReply r;
+  for (const MemberView& view : node.roster().views()) {
+    const Member& m = view.info.member;
+    if (m.key == node.key()) continue;
+    api::PeerStatus p;
+    p.node = m.key.hex();
+    p.name = view.info.name;
+    p.region = m.region.str();
+    p.trainer = m.trainer;
+    p.bootstrap = m.bootstrap;
+    p.life = name_of(view.life);
+    p.linked = node.hub().linked(m.key);
+    p.address = address_of(view);
+    if (auto stats = node.hub().stats(m.key)) {
+      p.round_trip_ms = millis(stats->round_trip);
+      p.rate_bits = stats->rate_bits;
+    }
+    p.doing = doing(node, m.key);
+    r.peers.push_back(std::move(p));
+  }
+  return r;
+}
+
+api::ActionReply action_reply(Follower& follower) {
+  return {follower.channel().str(), follower.version_staged().value(), follower.version_active().value(),
+          follower.state()};
+}
+
+// `sealed`: the nodes that were live when the version was sealed; a version from before this daemon's start has no such
+// list, then those that are live now count.
+api::WaitReply count_active(Node& node, const Follower& follower, Version version, bool of_live) {
+  const auto* nodes = of_live ? nullptr : follower.live_at_seal(version);
+  auto count = node.states().count(follower.channel(), version, nodes);
+  return {follower.channel().str(), version.value(), count.active, count.total, false};
+}
+
+void wait_for_fleet(Node& node, Follower& follower, const ApiRequest& request, ApiServer::Reply reply) {
+  Version version(number(request, "version", follower.version_sealed().value()));
+  double percent = static_cast<double>(number(request, "percent", 100));
+  bool of_live = text(request, "of") == "live";
+  auto deadline = node.steady_now() + std::chrono::seconds(std::min<std::uint64_t>(number(request, "timeout", 0), 86'400));
+  auto answer = [&node, &follower, version, percent, of_live, deadline, reply]() {
+    auto count = count_active(node, follower, version, of_live);
+    count.done = count.total > 0 && static_cast<double>(count.active) * 100 >= percent * static_cast<double>(count.total);
+    if (!count.done && node.steady_now() < deadline) return false;
+    reply(json_response(count));
+    return true;
+  };
+  if (!answer()) node.on_states(answer);
+}
+
+void answer_channel(Node& node, const ApiRequest& request, const ApiServer::Reply& reply) {
+  constexpr std::string_view kPrefix = "/v1/channels/";
+  auto rest = std::string_view(request.path).substr(kPrefix.size());
+  auto slash = rest.find('/');
+  auto channel = Channel::parse(rest.substr(0, slash));
+  Follower* follower = channel.ok() ? node.follower(*channel) : nullptr;
+  if (!follower || slash == std::string_view::npos) {
+    return reply(error_response(fail(ErrorCode::not_found, "no channel at " + request.path)));
+  }
+  auto verb = rest.substr(slash + 1);
+  if (verb == "wait" && request.method == "GET") return wait_for_fleet(node, *follower, request, reply);
+  if (verb == "release" && request.method == "POST") {
+    follower->release_engine();
+    return reply(json_response(action_reply(*follower)));
+  }
+  reply(error_response(fail(ErrorCode::not_found, "no such action: " + request.method + " " + request.path)));
+}
+
+void answer_token(Node& node, const ApiRequest& request, const ApiServer::Reply& reply) {
+  auto wanted = api::parse<api::TokenRequest>(request.body.empty() ? "{}" : request.body);
+  if (!wanted.ok()) return reply(error_response(wanted.error()));
+  Channel channel;
+  if (!wanted->channel.empty()) {
+    auto parsed = Channel::parse(wanted->channel);
+    if (!parsed.ok()) return reply(error_response(parsed.error()));
+    channel = *parsed;
+  } else if (node.followers().size() == 1) {
+    channel = node.followers().begin()->first;
+  } else {
+    return reply(error_response(fail(ErrorCode::usage, "this daemon follows several channels; name one")));
+  }
+  WallTime expires;
+  auto token = node.make_token(wanted->uses, channel, expires);
+  if (!token.ok()) return reply(error_response(token.error()));
+  reply(json_response(api::TokenReply{*token, to_millis(expires)}));
+}
+
+}  // namespace
+
+void answer_api(Node& node, ApiRequest request, ApiServer::Reply reply) {
+  bool get = request.method == "GET";
+  if (get && request.path == "/v1/status") return reply(json_response(status(node)));
+  if (get && request.path == "/v1/peers") return reply(json_response(peers(node)));
+  if (get && request.path == "/v1/log") {
+    auto log = node.events().after(number(request, "after", 0), text(request, "channel"), number(request, "limit", 1000));
+    return reply(json_response(log));
+  }
+  if (get && request.path == "/metrics") return reply({200, metrics_text(node), "text/plain; version=0.0.4"});
+  if (!get && request.path == "/v1/tokens") return answer_token(node, request, reply);
+  if (request.path.starts_with("/v1/channels/")) return answer_channel(node, request, reply);
+  reply(error_response(fail(ErrorCode::not_found, "no such resource: " + request.method + " " + request.path)));
+}
+
+}  // namespace p2pw

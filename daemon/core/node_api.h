@@ -1,0 +1,15 @@
+// The answers of the local API (daemon/client/api.h) and of /metrics. Control thread only.
+#pragma once
+
+#include "daemon/core/api_server.h"
+
+namespace p2pw {
+
+class Node;
+
+void answer_api(Node& node, ApiRequest request, ApiServer::Reply reply);
+
+// Prometheus text; the table of names is in METRICS.md.
+std::string metrics_text(Node& node);
+
+}  // namespace p2pw

@@ -1,0 +1,266 @@
+// What peers say, and what this node says to them: records, metas, chunks, states.
+#include <spdlog/spdlog.h>
+
+#include "daemon/core/node.h"
+#include "protocol/limits.h"
+
+namespace p2pw {
+
+void Node::link_up(const NodeKey& peer, const wire::Hello& hello) {
+  told_.erase(peer);
+  metas_told_.erase(peer);
+  roster_->link_up(peer, hello, steady_now());
+  spdlog::debug("link up with {} in {}", peer.short_hex(), hello.region());
+  for (auto& [channel, follower] : followers_) want_records(channel, &peer);
+  // Whoever is new here hears how far everybody is.
+  send_states(true);
+  spread_->peer_up(peer);
+}
+
+void Node::link_down(const NodeKey& peer, const Error& reason) {
+  spdlog::debug("link down with {}: {}", peer.short_hex(), reason.message);
+  told_.erase(peer);
+  metas_told_.erase(peer);
+  roster_->link_down(peer, steady_now());
+  spread_->peer_lost(peer);
+}
+
+void Node::link_message(const NodeKey& peer, const wire::LinkMessage& message, Bytes payload) {
+  const Member* member = roster_->find(peer);
+  switch (message.body_case()) {
+    case wire::LinkMessage::kChunk:
+      return chunk_message(peer, message.chunk(), std::move(payload));
+    case wire::LinkMessage::kMembers:
+      return roster_->members_message(peer, message.members(), steady_now());
+    case wire::LinkMessage::kGoodbye:
+      return roster_->said_goodbye(peer, steady_now());
+    case wire::LinkMessage::kStates: {
+      bool news = false;
+      for (const auto& state : message.states().states()) news |= states_.hear(state, roster_->members());
+      if (news && !followers_.empty()) state_changed(followers_.begin()->first);
+      return;
+    }
+    case wire::LinkMessage::kRecords:
+      for (const std::string& envelope : message.records().envelopes()) {
+        for (auto& [channel, follower] : followers_) {
+          auto taken = follower->take_record(as_bytes(envelope), &peer);
+          if (taken.ok()) {
+            told_[peer].insert(taken->id);
+            break;
+          }
+          spdlog::debug("record from {} refused: {}", peer.short_hex(), taken.error().message);
+        }
+      }
+      return;
+    case wire::LinkMessage::kRecordsWanted:
+      return records_wanted(peer, message.records_wanted());
+    case wire::LinkMessage::kMetaWanted:
+      return meta_wanted(peer, message.meta_wanted());
+    case wire::LinkMessage::kMeta: {
+      auto bundle = BundleId::from(message.meta().bundle());
+      if (!bundle) return;
+      metas_told_[peer].insert(*bundle);
+      if (!member || member->trainer || member->region != self().region) foreign_metas_.insert(*bundle);
+      Follower* follower = follower_of(*bundle);
+      if (!follower && !followers_.empty()) follower = followers_.begin()->second.get();
+      if (!follower) return;
+      if (auto taken = follower->take_meta(*bundle, std::move(payload)); !taken.ok()) {
+        spdlog::warn("meta from {} refused: {}", peer.short_hex(), taken.error().message);
+      }
+      return;
+    }
+    default:
+      if (member) spread_->message(*member, message);
+  }
+}
+
+void Node::chunk_message(const NodeKey& peer, const wire::Chunk& chunk, Bytes payload) {
+  auto bundle = BundleId::from(chunk.bundle());
+  if (!bundle) return;
+  ChunkIndex index(chunk.index());
+  Epoch epoch(chunk.epoch());
+  if (!spread_->knows(*bundle)) {
+    early_.add(*bundle, {peer, index, epoch, std::move(payload)});
+    return;
+  }
+  if (!spread_->take_link_chunk(peer, *bundle, index, epoch)) return;
+  if (Follower* follower = follower_of(*bundle)) follower->store_chunk(*bundle, index, std::move(payload), &peer, epoch);
+}
+
+void Node::chunk_stored(const BundleId& bundle, ChunkIndex chunk, const NodeKey* from, Epoch epoch) {
+  if (from) {
+    spread_->link_chunk_stored(*from, bundle, chunk, epoch);
+  } else {
+    spread_->swarm_chunk(bundle, chunk);
+  }
+  if (swarm_) swarm_->offer(bundle, chunk);
+}
+
+void Node::chunk_refused(const BundleId& bundle, ChunkIndex chunk, const NodeKey& from, const Error& error) {
+  spread_->link_chunk_bad(from, bundle, chunk);
+  if (error.code != ErrorCode::integrity) return;
+  // Its sender checked it before passing it on: this is no accident of the wire, which TLS would have found.
+  note(bundle, "ban", from.hex() + ": " + error.message);
+  hub_->ban(from, "it sent a chunk that is not what the publisher signed");
+}
+
+void Node::swarm_chunk_arrived(const BundleId& bundle, ChunkIndex chunk) {
+  spread_->swarm_chunk(bundle, chunk);
+  if (Follower* follower = follower_of(bundle)) follower->swarm_chunk(bundle, chunk);
+}
+
+void Node::swarm_peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason) {
+  note(bundle, "blocked", address + ": " + reason);
+  spdlog::warn("swarm peer {} blocked for bundle {}: {}", address, bundle.short_hex(), reason);
+}
+
+void Node::swarm_failed(const BundleId& bundle, const Error& error) {
+  spdlog::error("swarm of bundle {}: {}", bundle.short_hex(), error.message);
+  note(bundle, "swarm-failed", error.message);
+}
+
+std::chrono::microseconds Node::round_trip(const NodeKey& peer) const {
+  auto stats = hub_->stats(peer);
+  return stats ? stats->round_trip : std::chrono::microseconds(0);
+}
+
+bool Node::send_chunk(const NodeKey& peer, const BundleId& bundle, ChunkIndex chunk, Epoch epoch) {
+  Follower* follower = follower_of(bundle);
+  auto stored = follower ? follower->bundles().find(bundle) : nullptr;
+  if (!stored) return false;
+  auto bytes = stored->file->chunk(chunk);
+  if (!bytes.ok()) {
+    spdlog::error("bundle {}: {}", bundle.short_hex(), bytes.error().message);
+    return false;
+  }
+  wire::Chunk header;
+  header.set_bundle(std::string(bundle.text()));
+  header.set_index(chunk.value());
+  header.set_epoch(epoch.value());
+  auto payload = std::make_shared<const Bytes>(std::move(*bytes));
+  if (!hub_->send_chunk(peer, header, payload)) return false;
+  if (const Member* member = roster_->find(peer)) {
+    Sent& sent = sent_[{follower->channel(), stored->record.version, member->region}];
+    sent.payload += payload->size();
+  }
+  return true;
+}
+
+// Everything a peer needs to understand a bundle; what it has from us already, or gave us, is left out.
+void Node::introduce(const NodeKey& peer, const BundleId& bundle) {
+  Follower* follower = follower_of(bundle);
+  auto stored = follower ? follower->bundles().find(bundle) : nullptr;
+  if (!stored) return;
+  wire::LinkMessage message;
+  for (const Bytes& envelope : follower->introduction(bundle)) {
+    auto id = record_id(envelope);
+    if (id.ok() && told_[peer].insert(*id).second) {
+      message.mutable_records()->add_envelopes(std::string(as_text(envelope)));
+    }
+  }
+  if (message.has_records()) hub_->send(peer, message);
+  if (metas_told_[peer].insert(bundle).second) send_meta(peer, *stored);
+}
+
+void Node::send_meta(const NodeKey& peer, const StoredBundle& bundle) {
+  wire::LinkMessage message;
+  message.mutable_meta()->set_bundle(std::string(bundle.id.text()));
+  hub_->send(peer, message, std::make_shared<const Bytes>(bundle.encoded_meta));
+}
+
+void Node::meta_wanted(const NodeKey& peer, const wire::MetaWanted& wanted) {
+  auto bundle = BundleId::from(wanted.bundle());
+  Follower* follower = bundle ? follower_of(*bundle) : nullptr;
+  auto stored = follower ? follower->bundles().find(*bundle) : nullptr;
+  if (stored) send_meta(peer, *stored);
+}
+
+void Node::want_meta(const BundleId& bundle, bool far) {
+  wire::LinkMessage message;
+  message.mutable_meta_wanted()->set_bundle(std::string(bundle.text()));
+  auto peers = roster_->regional_links();
+  if (far || peers.empty()) peers = hub_->links();
+  for (const NodeKey& peer : peers) hub_->send(peer, message);
+}
+
+// A record enters a region once: its maker and whoever hears it from another region hand it to every node of their own;
+// the maker also to one entry node of each other region. A seal is handed to the other regions by every entry node, so
+// that a trainer that dies while sending it leaves no region without.
+void Node::forward_record(const VerifiedRecord& record, const NodeKey* from) {
+  wire::LinkMessage message;
+  message.mutable_records()->add_envelopes(std::string(as_text(record.envelope())));
+  const Member* sender = from ? roster_->find(*from) : nullptr;
+  bool foreign = !sender || sender->trainer || sender->region != self().region;
+  std::vector<NodeKey> to;
+  if (foreign) to = roster_->regional_links();
+  if (!from || (foreign && record.as<SealRecord>())) {
+    for (const NodeKey& key : roster_->entry_nodes()) to.push_back(key);
+  }
+  for (const NodeKey& peer : to) {
+    if (from && peer == *from) continue;
+    if (!told_[peer].insert(record.id()).second) continue;
+    hub_->send(peer, message);
+  }
+}
+
+void Node::bundle_opened(const BundleFacts& facts, const StoredBundle& bundle, bool fresh) {
+  channel_of_[facts.id] = facts.place.channel;
+  ChunkSet held(facts.chunks);
+  for (std::uint32_t i = 0; i < facts.chunks; ++i) {
+    if (bundle.file->has(ChunkIndex(i))) held.add(ChunkIndex(i));
+  }
+  // A meta that came from another region is handed on: this region's nodes need it before they can join the swarm.
+  if (foreign_metas_.erase(bundle.id) > 0) {
+    for (const NodeKey& peer : roster_->regional_links()) introduce(peer, bundle.id);
+  }
+  if (swarm_) swarm_->add(bundle.id, bundle.record, bundle.meta->chunk_roots, bundle.file);
+  spread_->add(facts, held, fresh);
+  for (EarlyChunk& chunk : early_.take(bundle.id)) {
+    wire::Chunk header;
+    header.set_bundle(std::string(bundle.id.text()));
+    header.set_index(chunk.chunk.value());
+    header.set_epoch(chunk.epoch.value());
+    chunk_message(chunk.from, header, std::move(chunk.payload));
+  }
+}
+
+void Node::bundle_closed(const BundleId& bundle) {
+  spread_->forget(bundle);
+  if (swarm_) swarm_->remove(bundle);
+  channel_of_.erase(bundle);
+  foreign_metas_.erase(bundle);
+}
+
+void Node::want_records(const Channel& channel, const NodeKey* from) {
+  Follower* follower = this->follower(channel);
+  if (!follower) return;
+  wire::LinkMessage message;
+  follower->fill_wanted(*message.mutable_records_wanted());
+  if (from) {
+    hub_->send(*from, message);
+    return;
+  }
+  auto peers = hub_->links();
+  for (const NodeKey& peer : peers) hub_->send(peer, message);
+}
+
+void Node::records_wanted(const NodeKey& peer, const wire::RecordsWanted& wanted) {
+  auto channel = Channel::parse(wanted.channel());
+  Follower* follower = channel.ok() ? this->follower(*channel) : nullptr;
+  if (!follower) return;
+  wire::LinkMessage message;
+  std::size_t bytes = 0;
+  for (const Bytes& envelope : follower->missing_for(wanted)) {
+    if (bytes + envelope.size() > limits::kMaxMessageBytes / 2) {
+      hub_->send(peer, message);
+      message.Clear();
+      bytes = 0;
+    }
+    bytes += envelope.size() + 8;
+    message.mutable_records()->add_envelopes(std::string(as_text(envelope)));
+    if (auto id = record_id(envelope); id.ok()) told_[peer].insert(*id);
+  }
+  if (message.has_records()) hub_->send(peer, message);
+}
+
+}  // namespace p2pw
