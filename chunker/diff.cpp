@@ -236,7 +236,7 @@ Result<KindChoice> choose_kind(const CheckpointView& parent, const CheckpointVie
 
   std::size_t samples = std::min(slabs.size(), kSampleSlabs);
   std::vector<std::uint64_t> anchor_bytes(samples), delta_bytes(samples), raw_bytes(samples);
-  P2PW_CHECK(parallel_for(default_threads(), samples, [&](unsigned, std::size_t i) -> Status {
+  Status sampled = parallel_for(default_threads(), samples, [&](unsigned, std::size_t i) -> Status {
     const Slab& slab = slabs[i * slabs.size() / samples];
     raw_bytes[i] = slab.length;
     P2PW_TRY(auto anchor, SlabWorker({&new_reader, nullptr, nullptr, false}).encode(slab));
@@ -245,7 +245,8 @@ Result<KindChoice> choose_kind(const CheckpointView& parent, const CheckpointVie
     P2PW_TRY(auto delta, SlabWorker({&new_reader, &old_reader, nullptr, false}).encode(slab));
     delta_bytes[i] = delta.frame.bytes.size();
     return {};
-  }));
+  });
+  if (!sampled) return std::move(sampled).error();
   auto sum = [](const std::vector<std::uint64_t>& v) {
     double total = 0;
     for (auto x : v) total += static_cast<double>(x);
@@ -266,7 +267,7 @@ Result<SlabDigests> digest_checkpoint(const CheckpointView& checkpoint, const Di
   std::size_t count = digests.byte_slabs.size() + digests.tensor_slabs.size();
   unsigned threads = threads_for(options, count);
   std::vector<SlabBuffer> buffers(threads);
-  P2PW_CHECK(parallel_for(threads, count, [&](unsigned worker, std::size_t i) -> Status {
+  Status status = parallel_for(threads, count, [&](unsigned worker, std::size_t i) -> Status {
     if (options.stop && options.stop()) return fail(ErrorCode::interrupted, "interrupted");
     bool is_bytes = i < digests.byte_slabs.size();
     std::size_t at = is_bytes ? i : i - digests.byte_slabs.size();
@@ -275,7 +276,8 @@ Result<SlabDigests> digest_checkpoint(const CheckpointView& checkpoint, const Di
     P2PW_CHECK(reader.read(slab, bytes));
     (is_bytes ? digests.byte_slabs : digests.tensor_slabs)[at] = codec::digest_of(bytes);
     return {};
-  }));
+  });
+  if (!status) return std::move(status).error();
   P2PW_CHECK(reader.check_unchanged());
   return digests;
 }
