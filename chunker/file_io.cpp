@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <random>
 #include <system_error>
 
 namespace p2pw {
@@ -90,6 +92,30 @@ Status File::reserve(std::uint64_t bytes) const {
 Status File::sync() const {
   if (fdatasync(fd_) != 0) return os_error(path_, "sync");
   return {};
+}
+
+Result<TemporaryPath> TemporaryPath::beside(const std::filesystem::path& target) {
+  std::filesystem::path name = target.filename().empty() ? target.parent_path() : target;
+  std::filesystem::path folder = name.parent_path().empty() ? "." : name.parent_path();
+  struct stat st {};
+  if (stat(folder.c_str(), &st) != 0) return os_error(folder, "use the folder");
+  if (!S_ISDIR(st.st_mode)) return fail(ErrorCode::io, folder.string() + ": not a folder");
+  std::random_device random;
+  Blob<struct TemporaryNameTag, 8> suffix;
+  for (auto& byte : suffix.data) byte = static_cast<std::uint8_t>(random());
+  return TemporaryPath(folder / ("." + name.filename().string().substr(0, 200) + ".p2pw-" + suffix.hex()));
+}
+
+TemporaryPath::~TemporaryPath() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+Status TemporaryPath::rename_to(const std::filesystem::path& target) {
+  std::filesystem::path name = target.filename().empty() ? target.parent_path() : target;
+  if (std::rename(path_.c_str(), name.c_str()) != 0) return os_error(name, "put the result in place");
+  path_.clear();
+  return sync_folder(name.parent_path().empty() ? "." : name.parent_path());
 }
 
 Result<Bytes> read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {

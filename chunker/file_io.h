@@ -46,6 +46,25 @@ class File {
   std::filesystem::path path_;
 };
 
+// A name beside the place where something is going to be, in the same folder and so on the same file system. What lies
+// there is removed with the object, unless rename_to() has given it its place.
+class TemporaryPath {
+ public:
+  // "DIR/.NAME.p2pw-RANDOM"; nothing is made. Errors: io, not_found (no such folder).
+  static Result<TemporaryPath> beside(const std::filesystem::path& target);
+  ~TemporaryPath();
+  TemporaryPath(TemporaryPath&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TemporaryPath& operator=(TemporaryPath&&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  // Atomic, and on disk when it returns. Replaces a file, or an empty folder by a folder.
+  Status rename_to(const std::filesystem::path& target);
+
+ private:
+  explicit TemporaryPath(std::filesystem::path path) : path_(std::move(path)) {}
+  std::filesystem::path path_;
+};
+
 // io or no_space, from errno: "PATH: cannot VERB: REASON".
 Error os_error(const std::filesystem::path& path, std::string_view verb);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "chunker/text.h"
+#include "chunker/varint.h"
 #include "protocol/limits.h"
 
 namespace p2pw {
@@ -36,39 +37,6 @@ std::string why_clash(std::string_view a, std::string_view b) {
     b.remove_prefix(b_end + 1);
   }
 }
-
-void put_number(Bytes& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<std::byte>(value | 0x80));
-  out.push_back(static_cast<std::byte>(value));
-}
-
-class Reader {
- public:
-  explicit Reader(ByteView bytes) : bytes_(bytes) {}
-  bool number(std::uint64_t& value) {
-    value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      if (bytes_.empty()) return false;
-      auto b = std::to_integer<std::uint64_t>(bytes_[0]);
-      bytes_ = bytes_.subspan(1);
-      if (shift == 63 && b > 1) return false;
-      value |= (b & 0x7f) << shift;
-      if (b < 0x80) return b != 0 || shift == 0;  // a last byte of zero is a longer form than needed
-    }
-    return false;
-  }
-  bool text(std::size_t length, std::string& out) {
-    if (length > bytes_.size()) return false;
-    out = as_text(bytes_.first(length));
-    bytes_ = bytes_.subspan(length);
-    return true;
-  }
-  bool done() const { return bytes_.empty(); }
-  std::size_t left() const { return bytes_.size(); }
-
- private:
-  ByteView bytes_;
-};
 
 }  // namespace
 
@@ -112,9 +80,9 @@ Result<FileTable> FileTable::parse(ByteView encoded) {
   if (auto format = std::to_integer<unsigned>(encoded[0]); format != kFormat) {
     return fail(ErrorCode::unsupported, "file table: format " + std::to_string(format) + "; this build knows 1");
   }
-  Reader reader(encoded.subspan(1));
+  ByteReader reader(encoded.subspan(1));
   std::uint64_t count = 0;
-  if (!reader.number(count)) return malformed("cut short");
+  if (!reader.varint(count)) return malformed("cut short");
   // Four bytes is the least that a file takes.
   if (count > limits::kMaxFiles || count > reader.left() / 4) return malformed("more files than it can hold");
 
@@ -122,8 +90,8 @@ Result<FileTable> FileTable::parse(ByteView encoded) {
   table.files_.resize(count);
   for (FileEntry& file : table.files_) {
     std::uint64_t length = 0;
-    if (!reader.number(length) || length > limits::kMaxPathLength || !reader.text(length, file.path) ||
-        !reader.number(file.size) || !reader.number(file.header_bytes)) {
+    if (!reader.varint(length) || length > limits::kMaxPathLength || !reader.text(length, file.path) ||
+        !reader.varint(file.size) || !reader.varint(file.header_bytes)) {
       return malformed("cut short or badly encoded");
     }
   }
@@ -203,13 +171,13 @@ Status FileTable::cut(ErrorCode code) {
 
 void FileTable::encode() {
   encoded_.push_back(std::byte{kFormat});
-  put_number(encoded_, files_.size());
+  put_varint(encoded_, files_.size());
   for (const FileEntry& file : files_) {
-    put_number(encoded_, file.path.size());
+    put_varint(encoded_, file.path.size());
     ByteView path = as_bytes(file.path);
     encoded_.insert(encoded_.end(), path.begin(), path.end());
-    put_number(encoded_, file.size);
-    put_number(encoded_, file.header_bytes);
+    put_varint(encoded_, file.size);
+    put_varint(encoded_, file.header_bytes);
   }
 }
 

@@ -1,0 +1,89 @@
+#include "chunker/slab_encoding.h"
+
+#include <cstring>
+
+#include "chunker/text.h"
+
+namespace p2pw {
+
+std::string place_of(const Layout& layout, const Slab& slab) {
+  if (slab.id == SlabId::bytes(0)) return "the file table";
+  return printable(layout.files()[slab.file].path) + ", bytes " + std::to_string(slab.offset) + " to " +
+         std::to_string(slab.offset + slab.length);
+}
+
+Result<EncodedSlab> SlabWorker::encode(const Slab& slab) {
+  const Slab* parent_slab = nullptr;
+  std::span<std::byte> parent;
+  if (sources_.parent != nullptr) {
+    const Layout& old = sources_.parent->layout();
+    parent_slab = slab.id.is_bytes() ? sources_.now->layout().counterpart(slab, old) : old.find(slab.id);
+  }
+  if (parent_slab != nullptr) {
+    parent = parent_.get(parent_slab->length);
+    P2PW_CHECK(sources_.parent->read(*parent_slab, parent));
+  }
+  std::span<std::byte> now = now_.get(slab.length);
+  P2PW_CHECK(sources_.now->read(slab, now));
+  return encode_from(slab, parent, now, parent_slab);
+}
+
+Result<EncodedSlab> SlabWorker::encode_from(const Slab& slab, std::span<std::byte> parent, ByteView now,
+                                            const Slab* parent_slab) {
+  EncodedSlab out;
+  Frame& frame = out.frame;
+  codec::Encoded encoded = sources_.parent != nullptr
+                               ? encoder_.encode_delta(parent, now, slab.dtype, frame.bytes)
+                               : encoder_.encode_anchor(now, slab.dtype, frame.bytes);
+  out.changed = encoded.changed;
+  frame.slab = slab.id;
+  frame.dtype = slab.dtype;
+  frame.digest = encoded.digest;
+  frame.elements = encoded.elements;
+  frame.changed_elements = encoded.changed_elements;
+  if (parent_slab != nullptr) P2PW_CHECK(settle_parent_digest(parent, parent_slab, out));
+  if (out.changed && sources_.self_check) P2PW_CHECK(self_check(slab, frame.bytes, parent, now));
+  return out;
+}
+
+Status SlabWorker::settle_parent_digest(ByteView parent, const Slab* parent_slab, EncodedSlab& encoded) const {
+  const SlabDigests* known = sources_.known_parent;
+  if (known == nullptr) {
+    encoded.parent_digest = encoded.changed ? codec::digest_of(parent) : encoded.frame.digest;
+    return {};
+  }
+  SlabId id = parent_slab->id;
+  encoded.parent_digest = (id.is_bytes() ? known->byte_slabs : known->tensor_slabs)[id.index()];
+  // A changed slab's parent is not hashed again; an unchanged one was hashed as the new one.
+  if (!encoded.changed && encoded.parent_digest != encoded.frame.digest) {
+    const SlabReader& reader = *sources_.parent;
+    return fail(ErrorCode::integrity, reader.directory().string() + "/" + place_of(reader.layout(), *parent_slab) +
+                                          ": the bytes are not those of its sealed version");
+  }
+  return {};
+}
+
+Status SlabWorker::self_check(const Slab& slab, const Bytes& frame, std::span<std::byte> parent, ByteView now) {
+  auto differs = [&](const std::string& why) {
+    return fail(ErrorCode::integrity, sources_.now->directory().string() + "/" +
+                                          place_of(sources_.now->layout(), slab) + ": the frame " + why +
+                                          "; this is a defect of the encoder, please report it");
+  };
+  ByteView decoded;
+  Result<codec::Decoded> result = codec::Decoded{};
+  if (slab.id.is_bytes()) {
+    result = decoder_.decode_bytes(frame, parent, decoded_);
+    decoded = decoded_;
+  } else {
+    std::span<std::byte> slot = parent_.get(slab.length);  // holds the parent, if there is one
+    result = decoder_.decode_in_place(frame, slab.dtype, slot);
+    decoded = slot;
+  }
+  if (!result) return differs("cannot be decoded (" + result.error().message + ")");
+  if (decoded.size() != now.size() || std::memcmp(decoded.data(), now.data(), now.size()) != 0) {
+    return differs("decodes to other bytes");
+  }
+  return {};
+}
+
+}  // namespace p2pw
