@@ -32,7 +32,7 @@ Digest digest_of(ByteView slab) {
 }
 
 struct SlabEncoder::State {
-  SparseCoder sparse;
+  SparseEncoder sparse;
   PlanesCoder planes;
   ZstdCoder zstd;
   Bytes body;  // of the second candidate
@@ -84,15 +84,14 @@ Encoded SlabEncoder::encode_delta(ByteView parent, ByteView now, Dtype dtype, By
     state_->put_patch(parent, now, out);
     return result;
   }
-  Bytes& body = state_->body;
-  body.clear();
-  result.changed_elements = now.empty() ? 0 : state_->sparse.encode(parent, now, model, body);
+  result.changed_elements = state_->sparse.compare(parent, now, model);
   result.changed = result.changed_elements != 0;
   if (!result.changed) return result;
   const std::size_t start = out.size();
   State::begin({Mode::sparse, model.width, now.size(), result.changed_elements}, out);
-  out.insert(out.end(), body.begin(), body.end());
-  if (body.size() > now.size() / 2) {
+  state_->sparse.put(out);
+  if (out.size() - start > now.size() / 2) {
+    Bytes& body = state_->body;
     body.clear();
     state_->put_whole(now, model, result.changed_elements, body);
     if (body.size() < out.size() - start) {
@@ -118,7 +117,7 @@ Encoded SlabEncoder::encode_anchor(ByteView now, Dtype dtype, Bytes& out) {
 }
 
 struct SlabDecoder::State {
-  SparseCoder sparse;
+  SparseDecoder sparse;
   PlanesCoder planes;
   ZstdCoder zstd;
 };
@@ -142,7 +141,7 @@ Result<Decoded> SlabDecoder::decode_in_place(ByteView frame, Dtype dtype, std::s
       break;
     case Mode::sparse:
       if (header.width != model.width) return fail(ErrorCode::malformed, "frame is of another element width");
-      P2PW_CHECK(state_->sparse.decode(in, model, header.changed, slab));
+      P2PW_CHECK(state_->sparse.decode(in.rest(), model, header.changed, slab));
       break;
     case Mode::planes:
       if (header.width != model.width) return fail(ErrorCode::malformed, "frame is of another element width");

@@ -1,4 +1,4 @@
-// Sparse mode: which elements changed, ranked inside their class, and by how many steps.
+// Sparse mode: which elements changed, ranked inside their class, and by how many steps. Any density; near the entropy.
 #pragma once
 
 #include <memory>
@@ -9,17 +9,30 @@
 
 namespace p2pw::codec {
 
-class SparseCoder {
+class SparseEncoder {
  public:
-  SparseCoder();
-  ~SparseCoder();
-  SparseCoder(SparseCoder&&) noexcept;
+  SparseEncoder();
+  ~SparseEncoder();
+  SparseEncoder(SparseEncoder&&) noexcept;
 
-  // Appends the body; returns how many elements changed (0: appends nothing). REQUIRES: equal sizes, whole elements.
-  std::uint64_t encode(ByteView parent, ByteView now, const ElementModel& model, Bytes& out);
+  // Compares, and returns how many elements changed. REQUIRES: equal sizes, whole elements.
+  std::uint64_t compare(ByteView parent, ByteView now, const ElementModel& model);
+  // Appends the body of what compare() found. REQUIRES: something changed.
+  void put(Bytes& out);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+class SparseDecoder {
+ public:
+  SparseDecoder();
+  ~SparseDecoder();
+  SparseDecoder(SparseDecoder&&) noexcept;
 
   // Patches `slab`. Errors: malformed.
-  Status decode(ByteReader& in, const ElementModel& model, std::uint64_t changed, std::span<std::byte> slab);
+  Status decode(ByteView body, const ElementModel& model, std::uint64_t changed, std::span<std::byte> slab);
 
  private:
   struct State;

@@ -1,0 +1,94 @@
+#include "chunker/codec/rans.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace p2pw::codec {
+
+void RansModel::build(std::span<const std::uint16_t> shares) {
+  std::fill(std::begin(share), std::end(share), 0);
+  std::fill(std::begin(reciprocal), std::end(reciprocal), 0);
+  std::uint32_t first = 0;
+  for (std::size_t symbol = 0; symbol < shares.size(); ++symbol) {
+    const std::uint32_t f = shares[symbol];
+    if (f == 0) continue;
+    share[symbol] = f | first << 16;
+    reciprocal[symbol] = f == 1 ? 0xFFFF'FFFF : static_cast<std::uint32_t>((std::uint64_t{1} << 32) / f + 1);
+    const std::uint32_t entry = static_cast<std::uint32_t>(symbol) | f << 8;
+    for (std::uint32_t i = 0; i < f; ++i) decode[first + i] = entry | i << 20;
+    first += f;
+  }
+}
+
+std::span<const std::uint16_t> rans_encode(std::span<const RansSequence> sequences, unsigned lane_count, Lanes& lanes,
+                                           std::vector<std::uint16_t>& scratch) {
+  std::size_t total = 0;
+  for (const auto& sequence : sequences) total += sequence.symbols.size();
+  if (scratch.size() < total) scratch.resize(total);
+  std::uint16_t* out = scratch.data() + scratch.size();
+  for (std::size_t s = sequences.size(); s-- > 0;) {
+    const RansModel& model = *sequences[s].model;
+    const auto symbols = sequences[s].symbols;
+    for (std::size_t i = symbols.size(); i-- > 0;) {
+      std::uint32_t& x = lanes[i % lane_count];
+      const std::uint32_t f = model.share[symbols[i]] & 0xFFFF, first = model.share[symbols[i]] >> 16;
+      if (x >> 20 >= f) {
+        *--out = static_cast<std::uint16_t>(x);
+        x >>= 16;
+      }
+      x = ((x / f) << kProbabilityBits) + x % f + first;
+    }
+  }
+  return {out, scratch.data() + scratch.size()};
+}
+
+bool RansDecoder::decode(const RansModel& model, std::span<std::uint8_t> symbols) {
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    std::uint32_t& x = lanes_[i % lane_count_];
+    const std::uint32_t entry = model.decode[x % kProbabilityScale];
+    symbols[i] = static_cast<std::uint8_t>(entry);
+    x = (entry >> 8 & 0xFFF) * (x >> kProbabilityBits) + (entry >> 20);
+    if (x < kLaneLow) {
+      if (at_ + 2 > words_.size()) return false;
+      x = x << 16 | static_cast<std::uint32_t>(words_[at_]) | static_cast<std::uint32_t>(words_[at_ + 1]) << 8;
+      at_ += 2;
+    }
+  }
+  return true;
+}
+
+bool RansDecoder::finished() const {
+  return at_ == words_.size() &&
+         std::all_of(lanes_.begin(), lanes_.begin() + lane_count_, [](std::uint32_t x) { return x >> 16 == 1; });
+}
+
+std::vector<std::uint16_t> shares_of(std::span<const std::uint64_t> counts) {
+  std::vector<std::uint16_t> shares(counts.size());
+  const std::uint64_t total = std::max<std::uint64_t>(1, std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
+  std::int64_t left = kProbabilityScale;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) continue;
+    shares[i] = static_cast<std::uint16_t>(std::clamp<std::uint64_t>((counts[i] * kProbabilityScale + total / 2) / total, 1,
+                                                                     kProbabilityScale - 1));
+    left -= shares[i];
+  }
+  // What rounding left over goes to, or comes from, the largest shares, where it costs least.
+  while (left != 0) {
+    const auto largest = std::max_element(shares.begin(), shares.end());
+    const std::int64_t want = *largest + left;
+    const std::int64_t got = std::clamp<std::int64_t>(want, left < 0 ? (*largest + 1) / 2 : 1, kProbabilityScale - 1);
+    left -= got - *largest;
+    *largest = static_cast<std::uint16_t>(got);
+    if (left > 0 && got == kProbabilityScale - 1) {
+      // A lone symbol may not have everything: another one takes the rest.
+      const std::size_t other = largest == shares.begin() ? 1 : 0;
+      if (other >= shares.size()) shares.push_back(0);
+      shares[other] = static_cast<std::uint16_t>(shares[other] + left);
+      left = 0;
+    }
+  }
+  return shares;
+}
+
+}  // namespace p2pw::codec

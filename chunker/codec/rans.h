@@ -1,0 +1,68 @@
+// Interleaved rANS: the entropy coder of every mode. Symbols are bytes; a model gives each a share of 4096.
+//
+// Method: J. Duda, "Asymmetric numeral systems" (2009), in the byte-wise, interleaved form of F. Giesen, "Interleaved
+// entropy coders" (2014). A lane is a 32-bit state in [2^16, 2^32), refilled 16 bits at a time. Symbol i of a sequence
+// belongs to lane i mod 16, so that a vector of 16 lanes decodes 16 symbols at once; sequences follow each other on the
+// same lanes. All lanes share one stream of words; at each step the lanes that need a word take it in lane order.
+//
+// A lane starts (for the encoder, which runs backwards) at 2^16 plus 16 bits of payload that come out again at the
+// decoder's end, so that a lane costs 2 bytes and not 4.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "protocol/ids.h"
+
+namespace p2pw::codec {
+
+inline constexpr unsigned kProbabilityBits = 12;
+inline constexpr std::uint32_t kProbabilityScale = 1u << kProbabilityBits;
+inline constexpr std::size_t kLanes = 16;
+inline constexpr std::uint32_t kLaneLow = 1u << 16;
+
+struct alignas(64) RansModel {
+  std::uint32_t decode[kProbabilityScale];  // by slot: symbol | share << 8 | (slot - first slot of the symbol) << 20
+  std::uint32_t share[256];                 // share | first slot << 16
+  std::uint32_t reciprocal[256];            // floor(2^32 / share) + 1, or 2^32 - 1 for a share of 1
+
+  // REQUIRES: shares sum to kProbabilityScale, none is kProbabilityScale itself, at most 256.
+  void build(std::span<const std::uint16_t> shares);
+};
+
+using Lanes = std::array<std::uint32_t, kLanes>;
+
+// One sequence to code with one model.
+struct RansSequence {
+  const RansModel* model;
+  std::span<const std::uint8_t> symbols;
+};
+
+// Codes sequences in the given order (as the decoder will meet them) on `lanes`, and returns the words.
+// `scratch` is grown as needed; the words are its tail.
+std::span<const std::uint16_t> rans_encode(std::span<const RansSequence> sequences, unsigned lane_count, Lanes& lanes,
+                                           std::vector<std::uint16_t>& scratch);
+
+class RansDecoder {
+ public:
+  RansDecoder(const Lanes& lanes, unsigned lane_count, ByteView words)
+      : lanes_(lanes), lane_count_(lane_count), words_(words) {}
+  // False when the words run out; `symbols` is then unspecified.
+  bool decode(const RansModel& model, std::span<std::uint8_t> symbols);
+  // All words are used and every lane is back in [2^16, 2^17), as a true frame leaves it.
+  bool finished() const;
+  const Lanes& lanes() const { return lanes_; }
+
+ private:
+  Lanes lanes_;
+  unsigned lane_count_;  // 1 or kLanes
+  ByteView words_;
+  std::size_t at_ = 0;
+};
+
+// Shares of 4096 in proportion to `counts`: at least 1 for each that occurs, never all for one.
+std::vector<std::uint16_t> shares_of(std::span<const std::uint64_t> counts);
+
+}  // namespace p2pw::codec
