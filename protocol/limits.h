@@ -29,6 +29,8 @@ inline constexpr std::size_t kMaxFiles = 100'000;               // of one checkp
 inline constexpr std::size_t kMaxTensors = 16'000'000;
 inline constexpr std::size_t kMaxTensorRank = 64;
 inline constexpr std::size_t kMaxPathLength = 1024;             // of one file inside a checkpoint
+inline constexpr std::size_t kMaxSlabs = 4u << 20;              // of one checkpoint, byte and tensor slabs each
+inline constexpr std::uint64_t kMaxCheckpointBytes = 32ull << 40;
 inline constexpr std::uint64_t kMaxSideFileBytes = 4ull << 30;  // config, tokenizer, index
 
 inline constexpr std::size_t kMaxMembers = 100'000;             // of one fleet
