@@ -10,13 +10,15 @@
 #include <memory>
 #include <vector>
 
+#include "chunker/file_io.h"
 #include "protocol/record.h"
 
 namespace p2pw {
 
 class BundleFile {
  public:
-  // Creates `path`, or opens it and hashes what is there. Errors: io, no_space.
+  // Creates `path`, or opens it and hashes what is there. Room for all of it is reserved at once, so that a full disk
+  // shows here. Errors: malformed (roots that do not fit the record), io, no_space.
   static Result<std::shared_ptr<BundleFile>> open(const std::filesystem::path& path, const BundleRecord& record,
                                                   std::vector<ChunkRoot> roots);
   ~BundleFile();
@@ -41,8 +43,9 @@ class BundleFile {
   bool covers(std::uint64_t offset, std::uint64_t length) const;
 
  private:
-  BundleFile(int fd, BundleRecord record, std::vector<ChunkRoot> roots);
-  int fd_;
+  BundleFile(File file, BundleRecord record, std::vector<ChunkRoot> roots);
+  Status find_chunks(std::uint64_t file_bytes);
+  File file_;
   BundleRecord record_;
   std::vector<ChunkRoot> roots_;
   std::unique_ptr<std::atomic<bool>[]> have_;

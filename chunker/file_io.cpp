@@ -8,15 +8,6 @@
 #include <system_error>
 
 namespace p2pw {
-namespace {
-
-// 0 to retry, else the error.
-Result<File> not_regular(const std::filesystem::path& path) {
-  return fail(ErrorCode::io, path.string() + ": not a regular file");
-}
-
-}  // namespace
-
 Error os_error(const std::filesystem::path& path, std::string_view verb) {
   int error = errno;
   ErrorCode code = error == ENOSPC || error == EDQUOT ? ErrorCode::no_space
@@ -34,14 +25,18 @@ Result<File> File::open(const std::filesystem::path& path) {
   if (file.fd_ < 0) return os_error(path, "open");
   struct stat st {};
   if (fstat(file.fd_, &st) != 0) return os_error(path, "stat");
-  if (!S_ISREG(st.st_mode)) return not_regular(path);
+  if (!S_ISREG(st.st_mode)) return fail(ErrorCode::io, path.string() + ": not a regular file");
   return file;
 }
 
-Result<File> File::create(const std::filesystem::path& path) {
+Result<File> File::create(const std::filesystem::path& path) { return make(path, O_CREAT | O_EXCL); }
+
+Result<File> File::open_or_create(const std::filesystem::path& path) { return make(path, O_CREAT); }
+
+Result<File> File::make(const std::filesystem::path& path, int flags) {
   File file;
   file.path_ = path;
-  file.fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0644);
+  file.fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC | flags, 0644);
   if (file.fd_ < 0) return os_error(path, "create");
   return file;
 }
@@ -80,6 +75,15 @@ Status File::write(std::uint64_t offset, ByteView bytes) const {
     bytes = bytes.subspan(static_cast<std::size_t>(put));
     offset += static_cast<std::uint64_t>(put);
   }
+  return {};
+}
+
+Status File::reserve(std::uint64_t bytes) const {
+  if (bytes == 0) return {};
+  int error = EINTR;
+  while (error == EINTR) error = posix_fallocate(fd_, 0, static_cast<off_t>(bytes));
+  errno = error;
+  if (error != 0) return os_error(path_, "reserve room");
   return {};
 }
 

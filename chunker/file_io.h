@@ -25,6 +25,8 @@ class File {
   static Result<File> open(const std::filesystem::path& path);
   // For writing and reading; must not exist. Errors: io.
   static Result<File> create(const std::filesystem::path& path);
+  // For writing and reading, made when it is not there. Errors: io.
+  static Result<File> open_or_create(const std::filesystem::path& path);
 
   int fd() const { return fd_; }
   const std::filesystem::path& path() const { return path_; }
@@ -33,9 +35,12 @@ class File {
   Status read(std::uint64_t offset, std::span<std::byte> out) const;
   // Errors: io, no_space.
   Status write(std::uint64_t offset, ByteView bytes) const;
+  // Makes the file at least this long, its blocks set aside. Errors: io, no_space.
+  Status reserve(std::uint64_t bytes) const;
   Status sync() const;
 
  private:
+  static Result<File> make(const std::filesystem::path& path, int flags);
   void close();
   int fd_ = -1;
   std::filesystem::path path_;
