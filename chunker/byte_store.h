@@ -23,11 +23,12 @@ class ByteStore {
   Result<Bytes> get(const Digest& digest) const;
   // All that was put is on stable storage.
   Status sync();
-  // Removes all others. The caller names those of every slot and of every run in work.
+  // Removes all others. The caller names those of every slot and of every run in work, and calls this while no put() runs.
   void keep_only(const std::set<Digest>& digests);
 
  private:
   std::filesystem::path path_of(const Digest& digest) const;
+  Status sync_files(const std::set<Digest>& digests);
   FileSystem& files_;
   std::filesystem::path directory_;
   mutable std::mutex mutex_;

@@ -1,7 +1,7 @@
 // The few operations of the operating system that slots need, behind an interface, so that tests can make writes short,
 // fill the disk, fail a call, or cut the power and lose what was never synced.
 //
-// Threads: a FileSystem and its Files may be used from any thread; different ranges of one File at the same time.
+// Threads: a FileSystem and its handles may be used from any thread; different ranges of one file at the same time.
 // Errors: io, no_space (ENOSPC, EDQUOT, EFBIG), not_found; messages name the path and the call.
 #pragma once
 
@@ -14,9 +14,9 @@
 
 namespace p2pw {
 
-class File {
+class FileHandle {
  public:
-  virtual ~File() = default;
+  virtual ~FileHandle() = default;
   // At least one byte unless the end of the file is reached; may return fewer than asked.
   virtual Result<std::size_t> read_some(std::uint64_t offset, std::span<std::byte> out) = 0;
   // At least one byte; may write fewer than asked.
@@ -28,13 +28,13 @@ class File {
   virtual Status sync() = 0;
   // Starts writing a range back, so that a later sync() has little left. A hint, never fails.
   virtual void start_writeback(std::uint64_t offset, std::uint64_t length) = 0;
-  // The whole file as shared writable memory, valid as long as this File; the same one on every call. Empty where that
+  // The whole file as shared writable memory, valid as long as this handle; the same one on every call. Empty where that
   // does not pay or is not safe: only files that live in memory are mapped, since a failing disk would raise SIGBUS.
   virtual std::span<std::byte> map() = 0;
 };
 
-Status read_exact(File& file, std::uint64_t offset, std::span<std::byte> out);  // io when the file ends before
-Status write_all(File& file, std::uint64_t offset, ByteView bytes);
+Status read_exact(FileHandle& file, std::uint64_t offset, std::span<std::byte> out);  // io when the file ends before
+Status write_all(FileHandle& file, std::uint64_t offset, ByteView bytes);
 
 enum class OpenMode { read, write, create };  // write: must exist; create: made when it does not exist
 
@@ -46,7 +46,7 @@ struct DirectoryEntry {
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  virtual Result<std::unique_ptr<File>> open(const std::filesystem::path& path, OpenMode mode) = 0;
+  virtual Result<std::unique_ptr<FileHandle>> open(const std::filesystem::path& path, OpenMode mode) = 0;
   virtual Status make_directories(const std::filesystem::path& path) = 0;
   virtual Status rename(const std::filesystem::path& from, const std::filesystem::path& to) = 0;  // replaces
   virtual Status remove(const std::filesystem::path& path) = 0;  // file, link or empty directory; absent is fine
@@ -59,7 +59,7 @@ class FileSystem {
 FileSystem& real_file_system();
 
 // The whole of a small file. Errors: not_found, limit, io.
-Result<Bytes> read_file(FileSystem& files, const std::filesystem::path& path, std::size_t at_most);
+Result<Bytes> read_small_file(FileSystem& files, const std::filesystem::path& path, std::size_t at_most);
 // Replaces a small file so that after any crash either the old or the new contents are there: temporary file, sync,
 // rename, sync of the directory.
 Status replace_file(FileSystem& files, const std::filesystem::path& path, ByteView contents);

@@ -25,6 +25,7 @@
 #include <mutex>
 
 #include "chunker/checkpoint_table.h"
+#include "chunker/slot_files.h"
 #include "chunker/slot_state.h"
 
 namespace p2pw {
@@ -93,27 +94,26 @@ class Slot {
 
   Phase phase() const;
   Version version() const;                              // whole: what it holds; patching: what it came from; else 0
+  SealHash seal() const;                                // of version()
   std::optional<StagedVersion> staged() const;          // whole only
   std::shared_ptr<const CheckpointTable> table() const;  // of version(); null when that is 0
   std::optional<RunId> target() const;                  // patching: where to
-  std::shared_ptr<const Layout> layout() const;         // geometry of the tensor files; null before set_layout()
+  std::shared_ptr<const Layout> layout() const;         // geometry of the tensor files; null: none yet
   // The digest of a tensor slab; none: damaged, or not looked at since a crash.
   std::optional<Digest> known_digest(std::uint32_t tensor_slab) const;
-  // Tensor slabs whose contents are not known.
-  std::vector<std::uint32_t> unknown_slabs() const;
 
   // Both write the state file before they return, so that no crash can pass off a patched slot as whole. Calling
   // again for another target is fine: slabs keep what is known of them.
   // From what the slot holds, by deltas. Errors: usage (the slot is empty), io, no_space.
   Status begin_delta(const RunId& target, Version version);
-  // From nothing (an anchor, or a copy of the other slot): the old contents are given up, unless this target was
-  // already being built before a crash.
+  // From nothing (an anchor, or a copy of the other slot). Slabs that happen to be good are still recognised.
   Status begin_new(const RunId& target, Version version);
   // After begin_new(): makes the folders and the tensor files at their full size; removes what the layout has not.
   Status set_layout(std::shared_ptr<const Layout> layout);
 
-  // Errors: those of chain.frame() (the slab stays where the steps before left it), malformed (a frame), io, no_space
-  // (the slab is unknown then).
+  // Errors: usage (not patching), those of chain.frame() (the slab stays at a known digest), unsupported or limit (a
+  // frame), io, no_space (the slab is unknown then). A frame that does not decode is either wrong or met a slab whose
+  // bytes are not those of its digest: not done, until it fails again after a refill.
   Result<Applied> apply(std::uint32_t tensor_slab, const SlabChain& chain, SlabScratch& scratch);
   // Hashes the slab and notes what it is. Errors: io.
   Result<Digest> check(std::uint32_t tensor_slab, SlabScratch& scratch);
@@ -123,7 +123,9 @@ class Slot {
   // The slab's bytes from elsewhere. Errors: integrity (not `digest`), io, no_space.
   Status put(std::uint32_t tensor_slab, ByteView bytes, const Digest& digest);
   // The slab as it lies there, unchecked.
-  Status read(std::uint32_t tensor_slab, Bytes& out) const;
+  Status read(std::uint32_t tensor_slab, Bytes& out) const;  // Errors: io, usage (no such slab)
+  // A header or side file of table()'s layout, unchecked.
+  Status read_bytes(const Slab& byte_slab, Bytes& out) const;
 
   struct Finish {
     std::optional<StagedVersion> staged;
@@ -131,7 +133,8 @@ class Slot {
   };
   // Makes the slot whole at `version`: compares every slab with `want` and the hash of `want` with the seal's, writes
   // headers and side files, syncs, and writes the state file.
-  // Errors: integrity (`want` does not hash to `table_hash`), io (after a failed sync the slabs are unknown), no_space.
+  // Errors: integrity (`want` does not hash to `table_hash`), io (after a failed sync the slabs are unknown; also when
+  // the byte store has lost something), no_space, usage.
   Result<Finish> finish(Version version, const SealHash& seal, const Sha256& table_hash,
                         std::shared_ptr<const CheckpointTable> want);
 
@@ -140,45 +143,52 @@ class Slot {
   std::uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
 
  private:
-  enum class Known : std::uint8_t { no, yes, blank };  // blank: never written since the file was made
+  enum class Known : std::uint8_t { no, yes, blank };  // blank: of no interest, never hashed
   struct SlabNote {
     Digest digest;
     Known known = Known::no;
   };
-  struct OpenFile;
 
   Slot(FileSystem& files, std::filesystem::path directory, SlotName name, std::shared_ptr<ByteStore> bytes);
   Status load_state();
-  Status write_state(const SlotState& state);
-  void adopt(std::shared_ptr<const CheckpointTable> table, Known known);
-  SlotState patching_state(const RunId& target, Version version) const;
-  Result<std::shared_ptr<File>> tensor_file(std::uint32_t file) const;
+  Status adopt_state(SlotState state);
+  Status begin(SlotState next);
+  Status make_files(const Layout& layout);
+  Status write_state(SlotState state);
+  Status finish_files(const CheckpointTable& want);
+  std::vector<std::uint32_t> open_slabs(const CheckpointTable& want) const;
+
+  Result<const Slab*> slab_at(std::uint32_t tensor_slab) const;  // errors: usage, unless patching
+  const std::string& path_of(const Slab& slab) const { return layout_->files()[slab.file].path; }
   SlabNote note_of(std::uint32_t tensor_slab) const;
   void set_note(std::uint32_t tensor_slab, Known known, const Digest& digest = {});
-  Result<Applied> run_chain(std::uint32_t index, const SlabChain& chain, std::size_t first, SlabScratch& scratch);
-  std::vector<std::uint32_t> open_slabs(const CheckpointTable& want) const;
-  Status place_bytes(const CheckpointTable& want);
-  Status place_file(const CheckpointTable& want, std::uint32_t file, std::size_t first_slab, std::size_t slabs);
-  Status remove_strangers(const Layout& layout);
-  Status sync_contents(const Layout& layout);
+
+  // A slab in memory, either as it lies in the file or in a buffer, and where on its chain it is.
+  struct Walk;
+  Status open_walk(Walk& walk, std::uint32_t tensor_slab);
+  Status load(Walk& walk, SlabScratch& scratch);
+  Status find_place(Walk& walk, const SlabChain& chain, SlabScratch& scratch);
+  Result<Applied> walk_chain(Walk& walk, const SlabChain& chain, SlabScratch& scratch);
+  Status store(Walk& walk, const Digest& digest);
 
   FileSystem& files_;
-  std::filesystem::path directory_;
-  SlotName name_;
-  std::shared_ptr<ByteStore> bytes_;
+  const std::filesystem::path directory_;
+  const SlotName name_;
+  const std::shared_ptr<ByteStore> bytes_;
+  SlotFiles contents_;
   std::string note_;
 
   mutable std::mutex mutex_;
   Phase phase_ = Phase::empty;
-  SlotState state_;                                    // as written
-  std::shared_ptr<const CheckpointTable> base_;        // what state_.base describes
-  std::shared_ptr<const CheckpointTable> placed_;      // whose headers and side files lie in the checkpoint; null: unknown
+  SlotState state_;            // as last written
+  bool state_written_ = true;  // false: the last write failed, the old or the new state may be on the disk
+  bool resumed_ = false;       // not whole since before this process: contents must be looked at
+  bool made_ = false;          // files were made by this process
+  std::shared_ptr<const CheckpointTable> base_;    // what state_.base describes
+  std::shared_ptr<const CheckpointTable> placed_;  // whose headers and side files lie in the checkpoint; null: unknown
   std::shared_ptr<const Layout> layout_;
   std::vector<SlabNote> notes_;
-  mutable std::vector<std::shared_ptr<File>> open_files_;
-  std::vector<bool> dirty_files_;
-  mutable std::atomic<std::uint64_t> bytes_read_{0};
-  std::atomic<std::uint64_t> bytes_written_{0};
+  std::atomic<std::uint64_t> bytes_read_{0}, bytes_written_{0};
 };
 
 std::string_view name_of(Slot::Phase phase);

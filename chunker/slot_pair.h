@@ -8,7 +8,8 @@
 // at a StagedVersion. The other slot is the standby: it may be patched unless it is held (an engine may still have its
 // files mapped) or pinned (a publisher reads it).
 //
-// Threads: any. switch_to() and switch_back() touch the disk: not on a thread that must not wait.
+// Threads: any; switch_to(), switch_back() and settle() one at a time. These touch the disk: not on a thread that must
+// not wait.
 #pragma once
 
 #include "chunker/slot.h"
@@ -39,19 +40,24 @@ class SlotPair {
   Status switch_to(const StagedVersion& staged);
   // Undoes the last switch_to(). Errors: usage (the old slot was released, or there was none), io.
   Status switch_back();
+  // After a failed switch: makes `current` name active() for certain. Until then the standby is not free. Errors: io.
+  Status settle();
+  bool settled() const;
+  bool can_switch_back() const;  // the old version still stands where it stood
   void release();        // the engine has let go of the old slot
   bool held() const;     // the standby still waits for release()
   void hold_standby(bool hold);  // an activation has plans for what is staged there
 
   // Of the active slot. Null when there is none.
   SlotPin pin_active();
-  // The standby may be patched: neither held nor pinned.
+  // The standby may be patched: neither held, pinned, nor possibly named by `current`.
   bool standby_free() const;
 
  private:
   SlotPair(FileSystem& files, SlotPlaces places);
   Status find_current();
-  Status point_current(SlotName name);
+  Status point_current(std::optional<SlotName> name);
+  Status move_current(SlotName name);
   std::string link_text(SlotName name) const;
   const std::shared_ptr<Slot>& slot(SlotName name) const { return slots_[static_cast<std::size_t>(name)]; }
 
@@ -63,6 +69,7 @@ class SlotPair {
   std::optional<SlotName> active_;
   bool can_switch_back_ = false;
   bool held_ = false, reserved_ = false;
+  bool unsettled_ = false;  // a switch failed half-way: `current` may name either slot
   std::shared_ptr<int> pins_[2];
 };
 

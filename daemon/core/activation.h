@@ -1,8 +1,12 @@
 // From staged to active: switches `current`, tells the engine, waits for its confirmation, and goes back when any of it
 // fails. See kTable in activation.cpp for the transitions.
 //
-//   idle -> switching -> telling -> confirming -> active (= idle, with the version active)
+//   idle -> switching -> telling -> confirming -> idle, with the version active
 //   telling, confirming -> rolling_back -> idle, with the old version active
+//   idle -> settling -> idle, after the disk failed in the middle of a switch
+//
+// The slot that is not active is left alone (SlotPair::standby_free) from activate() until the engine has let go of it:
+// until release(), or the end of `grace`.
 //
 // Threads: control thread only; the disk is touched on the pool.
 #pragma once
@@ -17,7 +21,7 @@
 
 namespace p2pw {
 
-enum class ActivationState : std::uint8_t { idle, switching, telling, confirming, rolling_back };
+enum class ActivationState : std::uint8_t { idle, switching, telling, confirming, rolling_back, settling };
 std::string_view name_of(ActivationState state);
 
 // How an engine learns of a version. Answers come on the control thread, at most once, later than the call returns.
@@ -35,7 +39,7 @@ class ActivationEvents {
  public:
   virtual ~ActivationEvents() = default;
   virtual void version_active(const StagedVersion& version) = 0;
-  // `current` names the old version again (or never left it).
+  // `current` names the old version again, or never left it. The very first version has none to go back to: it stays.
   virtual void activation_failed(const StagedVersion& version, const Error& error) = 0;
   // The standby can be patched again: tell the Rebuilder (slots_changed).
   virtual void standby_released() = 0;
@@ -62,7 +66,6 @@ class Activation {
   void tick(Time now);
 
   ActivationState state() const;
-  std::optional<StagedVersion> active() const;
 
  private:
   class Impl;
