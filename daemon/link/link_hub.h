@@ -32,8 +32,11 @@ struct LinkStats {
   std::uint64_t rate_bits = 0;                // recent delivery rate of chunks towards the peer
   std::uint32_t stripes = 0;
   std::uint64_t control_sent = 0, control_received = 0;  // bytes of messages, framing included
-  std::uint64_t payload_sent = 0, payload_received = 0;  // chunk payload
+  std::uint64_t payload_sent = 0, payload_received = 0;  // chunk payload, counted when the kernel has taken it
+  std::uint64_t bulk_sent = 0, bulk_received = 0;        // other payload on stripes: slabs
   std::uint64_t stripe_queue = 0;             // bytes handed over and not yet written
+  std::uint64_t retransmitted = 0;            // segments, of the stripes that stand
+  std::string congestion;                     // what the stripes use now
 };
 
 class LinkHandler {
@@ -61,7 +64,7 @@ class LinkHub {
 
   // On the control connection, in order; never behind chunks. Dropped silently when there is no link.
   virtual void send(const NodeKey& peer, const wire::LinkMessage& message, SharedBytes payload = {}) = 0;
-  // On the stripe with the shortest queue. Chunks may overtake each other. False when there is no link.
+  // On the first stripe that has room. Chunks may overtake each other. False when there is no link or its queue is full.
   virtual bool send_chunk(const NodeKey& peer, const wire::Chunk& chunk, SharedBytes payload) = 0;
   // The same lane for other bulk: a slab for a joiner.
   virtual bool send_bulk(const NodeKey& peer, const wire::LinkMessage& message, SharedBytes payload) = 0;
@@ -71,7 +74,10 @@ class LinkHub {
   virtual void drop(const NodeKey& peer, const Error& reason) = 0;  // closes; dialled ones are dialled again
   virtual void ban(const NodeKey& peer, const std::string& reason) = 0;
 
+  // Of any peer that was ever linked; the counters go on over all its links.
   virtual std::optional<LinkStats> stats(const NodeKey& peer) const = 0;
+  // When the last byte came from this peer; nothing when there is no link.
+  virtual std::optional<std::chrono::steady_clock::time_point> last_heard(const NodeKey& peer) const = 0;
 };
 
 }  // namespace p2pw

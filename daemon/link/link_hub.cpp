@@ -1,1 +1,0 @@
-#include "daemon/link/link_hub.h"
