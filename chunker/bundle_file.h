@@ -35,6 +35,8 @@ class BundleFile {
   Status write(std::uint64_t offset, ByteView bytes);
   void mark(ChunkIndex chunk);
   Status read(std::uint64_t offset, std::span<std::byte> out) const;
+  // The same, only when the page cache has all of it: never waits for a disk. False tells nothing but "use read()".
+  bool read_if_cached(std::uint64_t offset, std::span<std::byte> out) const;
   // The used bytes of a chunk that is there.
   Result<Bytes> chunk(ChunkIndex chunk) const;
   // All chunks under [offset, offset + length) are there.
@@ -42,6 +44,7 @@ class BundleFile {
 
  private:
   BundleFile(int fd, BundleRecord record, std::vector<ChunkRoot> roots);
+  Status find_chunks();  // hashes what is there
   int fd_;
   BundleRecord record_;
   std::vector<ChunkRoot> roots_;
