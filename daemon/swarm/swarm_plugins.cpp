@@ -5,6 +5,8 @@
 #include <libtorrent/peer_request.hpp>
 #include <stdexcept>
 
+#include "daemon/swarm/no_delay.h"
+
 namespace p2pw {
 namespace {
 
@@ -60,7 +62,11 @@ SwarmConnection::SwarmConnection(std::shared_ptr<SwarmNet> net, std::shared_ptr<
       handle_(std::move(handle)),
       address_(handle_.remote().address().to_string()),
       outgoing_(handle_.is_outgoing()) {
-  if (outgoing_) port_ = handle_.remote().port();
+  if (outgoing_) {
+    port_ = handle_.remote().port();
+  } else {
+    set_no_delay(handle_);
+  }
   net_->connection_opened(*torrent_, *this);
 }
 
@@ -91,6 +97,7 @@ void SwarmConnection::close(const lt::error_code& why) {
 }
 
 void SwarmConnection::on_connected() {
+  set_no_delay(handle_);
   if (!net_->admits(*torrent_, address_, port_)) close(lt::errors::banned_by_ip_filter);
 }
 
@@ -106,6 +113,10 @@ bool SwarmConnection::on_extension_handshake(const lt::bdecode_node& handshake) 
 }
 
 void SwarmConnection::on_disconnect(const lt::error_code&) { leave(); }
+
+// A neighbour that has all we have is not interested until our next chunk; libtorrent would choke it meanwhile, and each
+// chunk would cost it a round trip to be unchoked again.
+bool SwarmConnection::on_not_interested() { return true; }
 
 bool SwarmConnection::on_choke() {
   owed_.cleared();

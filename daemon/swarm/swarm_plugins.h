@@ -32,6 +32,7 @@ class SwarmConnection final : public lt::peer_plugin {
   bool on_handshake(lt::span<const char> reserved) override;
   bool on_extension_handshake(const lt::bdecode_node& handshake) override;
   void on_disconnect(const lt::error_code& error) override;
+  bool on_not_interested() override;
   bool on_choke() override;
   bool on_piece(const lt::peer_request& piece, lt::span<const char> bytes) override;
   bool on_reject(const lt::peer_request& request) override;
