@@ -1,7 +1,13 @@
 #include "chunker/bundle_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <bit>
+#include <cerrno>
+#include <cstring>
 
 #include "protocol/hash.h"
 #include "protocol/limits.h"
@@ -9,44 +15,71 @@
 namespace p2pw {
 namespace {
 
-Status check_shape(const BundleRecord& record, std::size_t roots) {
-  bool good = std::has_single_bit(record.chunk_bytes) && record.chunk_bytes >= limits::kMinChunkBytes &&
-              record.chunk_bytes <= limits::kMaxChunkBytes && record.used_bytes > 0 &&
-              record.used_bytes <= limits::kMaxBundleBytes && roots == record.chunk_count();
-  if (!good) return fail(ErrorCode::malformed, "bundle: sizes and chunk roots do not fit together");
+Error os_error(const std::string& what, int number) {
+  ErrorCode code = number == ENOSPC || number == EDQUOT ? ErrorCode::no_space : ErrorCode::io;
+  return fail(code, what + ": " + std::strerror(number));
+}
+
+Status write_all(int fd, std::uint64_t offset, ByteView bytes) {
+  while (!bytes.empty()) {
+    ssize_t n = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return os_error("writing a bundle file", errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
   return {};
+}
+
+// False when nothing of [offset, offset + length) was ever written; then there is nothing to hash either.
+bool has_data(int fd, std::uint64_t offset, std::uint64_t length) {
+  off_t data = lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
+  if (data < 0) return errno != ENXIO;  // ENXIO: only a hole follows; otherwise the file system cannot tell
+  return static_cast<std::uint64_t>(data) < offset + length;
 }
 
 }  // namespace
 
-BundleFile::BundleFile(File file, BundleRecord record, std::vector<ChunkRoot> roots)
-    : file_(std::move(file)),
+BundleFile::BundleFile(int fd, BundleRecord record, std::vector<ChunkRoot> roots)
+    : fd_(fd),
       record_(std::move(record)),
       roots_(std::move(roots)),
       have_(std::make_unique<std::atomic<bool>[]>(roots_.size())) {}
 
-BundleFile::~BundleFile() = default;
+BundleFile::~BundleFile() { ::close(fd_); }
 
 Result<std::shared_ptr<BundleFile>> BundleFile::open(const std::filesystem::path& path, const BundleRecord& record,
                                                      std::vector<ChunkRoot> roots) {
-  P2PW_CHECK(check_shape(record, roots.size()));
-  P2PW_TRY(File file, File::open_or_create(path));
-  P2PW_TRY(std::uint64_t size, file.size());
-  P2PW_CHECK(file.reserve(record.padded_bytes()));
-  std::shared_ptr<BundleFile> bundle(new BundleFile(std::move(file), record, std::move(roots)));
-  // What a file that is shorter than it should be holds was not finished by us, but its chunks may be good.
-  if (size > 0) P2PW_CHECK(bundle->find_chunks(std::min(size, record.padded_bytes())));
-  return bundle;
+  if (record.chunk_bytes < limits::kMinChunkBytes || record.chunk_bytes > limits::kMaxChunkBytes ||
+      record.used_bytes == 0 || record.used_bytes > limits::kMaxBundleBytes) {
+    return fail(ErrorCode::limit, "bundle file " + path.string() + ": the record states an impossible size");
+  }
+  if (roots.size() != record.chunk_count()) {
+    return fail(ErrorCode::malformed, "bundle file " + path.string() + ": " + std::to_string(roots.size()) +
+                                          " chunk roots for " + std::to_string(record.chunk_count()) + " chunks");
+  }
+  int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+  if (fd < 0) return os_error("opening bundle file " + path.string(), errno);
+  std::shared_ptr<BundleFile> file(new BundleFile(fd, record, std::move(roots)));
+
+  struct stat status {};
+  if (fstat(fd, &status) != 0) return os_error("bundle file " + path.string(), errno);
+  const bool fresh = status.st_size == 0;
+  if (static_cast<std::uint64_t>(status.st_size) != record.padded_bytes() &&
+      ftruncate(fd, static_cast<off_t>(record.padded_bytes())) != 0) {
+    return os_error("sizing bundle file " + path.string(), errno);
+  }
+  if (!fresh) P2PW_CHECK(file->find_chunks());
+  return file;
 }
 
-Status BundleFile::find_chunks(std::uint64_t file_bytes) {
+Status BundleFile::find_chunks() {
   Bytes buffer(record_.chunk_bytes);
   for (std::uint32_t i = 0; i < chunk_count(); ++i) {
-    std::uint64_t offset = std::uint64_t(i) * record_.chunk_bytes;
-    if (offset >= file_bytes) break;
-    std::span<std::byte> used = std::span(buffer).first(record_.chunk_used(ChunkIndex(i)));
-    P2PW_CHECK(file_.read(offset, used));
-    if (chunk_root(used, record_.chunk_bytes) == roots_[i]) mark(ChunkIndex(i));
+    const std::uint64_t offset = std::uint64_t(i) * record_.chunk_bytes;
+    if (!has_data(fd_, offset, record_.chunk_bytes)) continue;
+    P2PW_CHECK(read(offset, buffer));
+    if (chunk_root(buffer, record_.chunk_bytes) == roots_[i]) mark(ChunkIndex(i));
   }
   return {};
 }
@@ -54,21 +87,30 @@ Status BundleFile::find_chunks(std::uint64_t file_bytes) {
 std::uint32_t BundleFile::count() const { return count_.load(std::memory_order_acquire); }
 
 Status BundleFile::put(ChunkIndex chunk, ByteView used) {
-  if (chunk.value() >= chunk_count() || used.size() != record_.chunk_used(chunk) ||
-      chunk_root(used, record_.chunk_bytes) != roots_[chunk.value()]) {
-    return fail(ErrorCode::integrity, "bundle " + std::to_string(record_.index.value()) + ", chunk " +
-                                          std::to_string(chunk.value()) + ": the bytes do not have its hash");
+  if (chunk.value() >= chunk_count() || used.size() != record_.chunk_used(chunk)) {
+    return fail(ErrorCode::malformed, "chunk " + std::to_string(chunk.value()) + " of bundle " +
+                                          std::to_string(record_.index.value()) + " has " +
+                                          std::to_string(used.size()) + " bytes, which does not fit its record");
   }
-  P2PW_CHECK(write(std::uint64_t(chunk.value()) * record_.chunk_bytes, used));
+  if (has(chunk)) return {};
+  if (chunk_root(used, record_.chunk_bytes) != roots_[chunk.value()]) {
+    return fail(ErrorCode::integrity, "chunk " + std::to_string(chunk.value()) + " of bundle " +
+                                          std::to_string(record_.index.value()) + " does not match its hash");
+  }
+  const std::uint64_t offset = std::uint64_t(chunk.value()) * record_.chunk_bytes;
+  P2PW_CHECK(write_all(fd_, offset, used));
+  // A neighbour may have left bytes where the padding belongs.
+  const Bytes padding(record_.chunk_bytes - used.size());
+  P2PW_CHECK(write_all(fd_, offset + used.size(), padding));
   mark(chunk);
   return {};
 }
 
 Status BundleFile::write(std::uint64_t offset, ByteView bytes) {
   if (offset > record_.padded_bytes() || bytes.size() > record_.padded_bytes() - offset) {
-    return fail(ErrorCode::limit, file_.path().string() + ": a write past the end of the bundle");
+    return fail(ErrorCode::limit, "a write past the end of a bundle file");
   }
-  return file_.write(offset, bytes);
+  return write_all(fd_, offset, bytes);
 }
 
 void BundleFile::mark(ChunkIndex chunk) {
@@ -77,25 +119,43 @@ void BundleFile::mark(ChunkIndex chunk) {
   }
 }
 
-Status BundleFile::read(std::uint64_t offset, std::span<std::byte> out) const { return file_.read(offset, out); }
-
-Result<Bytes> BundleFile::chunk(ChunkIndex chunk) const {
-  if (chunk.value() >= chunk_count() || !has(chunk)) {
-    return fail(ErrorCode::incomplete, "bundle " + std::to_string(record_.index.value()) + ": chunk " +
-                                           std::to_string(chunk.value()) + " is not here");
+Status BundleFile::read(std::uint64_t offset, std::span<std::byte> out) const {
+  if (offset > record_.padded_bytes() || out.size() > record_.padded_bytes() - offset) {
+    return fail(ErrorCode::limit, "a read past the end of a bundle file");
   }
-  Bytes bytes(record_.chunk_used(chunk));
-  P2PW_CHECK(read(std::uint64_t(chunk.value()) * record_.chunk_bytes, bytes));
+  while (!out.empty()) {
+    ssize_t n = pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return os_error("reading a bundle file", errno);
+    if (n == 0) return fail(ErrorCode::io, "a bundle file is shorter than its record says: was it cut off?");
+    out = out.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+  return {};
+}
+
+bool BundleFile::read_if_cached(std::uint64_t offset, std::span<std::byte> out) const {
+  if (offset > record_.padded_bytes() || out.size() > record_.padded_bytes() - offset) return false;
+  iovec part{out.data(), out.size()};
+  return preadv2(fd_, &part, 1, static_cast<off_t>(offset), RWF_NOWAIT) == static_cast<ssize_t>(out.size());
+}
+
+Result<Bytes> BundleFile::chunk(ChunkIndex index) const {
+  if (index.value() >= chunk_count() || !has(index)) {
+    return fail(ErrorCode::not_found, "chunk " + std::to_string(index.value()) + " of bundle " +
+                                          std::to_string(record_.index.value()) + " is not here yet");
+  }
+  Bytes bytes(record_.chunk_used(index));
+  P2PW_CHECK(read(std::uint64_t(index.value()) * record_.chunk_bytes, bytes));
   return bytes;
 }
 
 bool BundleFile::covers(std::uint64_t offset, std::uint64_t length) const {
   if (length == 0) return true;
-  if (offset >= record_.used_bytes || length > record_.used_bytes - offset) return false;
-  auto first = static_cast<std::uint32_t>(offset / record_.chunk_bytes);
-  auto last = static_cast<std::uint32_t>((offset + length - 1) / record_.chunk_bytes);
-  for (std::uint32_t i = first; i <= last; ++i) {
-    if (!has(ChunkIndex(i))) return false;
+  if (offset >= record_.padded_bytes() || length > record_.padded_bytes() - offset) return false;
+  const std::uint64_t last = (offset + length - 1) / record_.chunk_bytes;
+  for (std::uint64_t i = offset / record_.chunk_bytes; i <= last; ++i) {
+    if (!has(ChunkIndex(static_cast<std::uint32_t>(i)))) return false;
   }
   return true;
 }

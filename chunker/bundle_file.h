@@ -10,15 +10,13 @@
 #include <memory>
 #include <vector>
 
-#include "chunker/file_io.h"
 #include "protocol/record.h"
 
 namespace p2pw {
 
 class BundleFile {
  public:
-  // Creates `path`, or opens it and hashes what is there. Room for all of it is reserved at once, so that a full disk
-  // shows here. Errors: malformed (roots that do not fit the record), io, no_space.
+  // Creates `path`, or opens it and hashes what is there. Errors: io, no_space.
   static Result<std::shared_ptr<BundleFile>> open(const std::filesystem::path& path, const BundleRecord& record,
                                                   std::vector<ChunkRoot> roots);
   ~BundleFile();
@@ -37,15 +35,17 @@ class BundleFile {
   Status write(std::uint64_t offset, ByteView bytes);
   void mark(ChunkIndex chunk);
   Status read(std::uint64_t offset, std::span<std::byte> out) const;
+  // The same, only when the page cache has all of it: never waits for a disk. False tells nothing but "use read()".
+  bool read_if_cached(std::uint64_t offset, std::span<std::byte> out) const;
   // The used bytes of a chunk that is there.
   Result<Bytes> chunk(ChunkIndex chunk) const;
   // All chunks under [offset, offset + length) are there.
   bool covers(std::uint64_t offset, std::uint64_t length) const;
 
  private:
-  BundleFile(File file, BundleRecord record, std::vector<ChunkRoot> roots);
-  Status find_chunks(std::uint64_t file_bytes);
-  File file_;
+  BundleFile(int fd, BundleRecord record, std::vector<ChunkRoot> roots);
+  Status find_chunks();  // hashes what is there
+  int fd_;
   BundleRecord record_;
   std::vector<ChunkRoot> roots_;
   std::unique_ptr<std::atomic<bool>[]> have_;

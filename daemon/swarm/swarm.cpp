@@ -1,1 +1,0 @@
-#include "daemon/swarm/swarm.h"

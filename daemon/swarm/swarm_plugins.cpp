@@ -1,0 +1,157 @@
+#include "daemon/swarm/swarm_plugins.h"
+
+#include <libtorrent/bdecode.hpp>
+#include <libtorrent/peer_info.hpp>
+#include <libtorrent/peer_request.hpp>
+#include <stdexcept>
+
+#include "daemon/swarm/no_delay.h"
+
+namespace p2pw {
+namespace {
+
+constexpr int kBlockBytes = lt::default_block_size;
+
+class SessionPlugin final : public lt::plugin {
+ public:
+  explicit SessionPlugin(std::shared_ptr<SwarmNet> net) : net_(std::move(net)) {}
+
+  void abort() override {
+    net_->stop();
+    net_.reset();
+  }
+
+  bool on_unknown_torrent(const lt::info_hash_t& info_hash, const lt::peer_connection_handle& peer,
+                          lt::add_torrent_params&) override {
+    if (net_) net_->refused_unknown(info_hash.v1, peer.remote().address().to_string());
+    return false;
+  }
+
+ private:
+  std::shared_ptr<SwarmNet> net_;
+};
+
+class TorrentPlugin final : public lt::torrent_plugin {
+ public:
+  TorrentPlugin(std::shared_ptr<SwarmNet> net, std::shared_ptr<SwarmTorrent> torrent)
+      : net_(std::move(net)), torrent_(std::move(torrent)) {}
+
+  std::shared_ptr<lt::peer_plugin> new_connection(const lt::peer_connection_handle& peer) override {
+    // Throwing closes an incoming connection, but for an outgoing one puts the whole torrent into its error state.
+    if (!peer.is_outgoing() && !net_->admits(*torrent_, peer.remote().address().to_string())) {
+      net_->refused_stranger();
+      throw std::runtime_error("not a member of this region");
+    }
+    return std::make_shared<SwarmConnection>(net_, torrent_, peer);
+  }
+
+  // SwarmNet::dial() pauses and resumes because resuming is what dials at once: nothing must stop for it.
+  bool on_pause() override { return net_->dialling(); }
+
+ private:
+  std::shared_ptr<SwarmNet> net_;
+  std::shared_ptr<SwarmTorrent> torrent_;
+};
+
+}  // namespace
+
+SwarmConnection::SwarmConnection(std::shared_ptr<SwarmNet> net, std::shared_ptr<SwarmTorrent> torrent,
+                                 lt::peer_connection_handle handle)
+    : net_(std::move(net)),
+      torrent_(std::move(torrent)),
+      handle_(std::move(handle)),
+      address_(handle_.remote().address().to_string()),
+      outgoing_(handle_.is_outgoing()) {
+  if (outgoing_) {
+    port_ = handle_.remote().port();
+  } else {
+    set_no_delay(handle_);
+  }
+  net_->connection_opened(*torrent_, *this);
+}
+
+SwarmConnection::~SwarmConnection() { leave(); }
+
+void SwarmConnection::leave() {
+  if (left_) return;
+  left_ = true;
+  net_->connection_closed(*torrent_, *this);
+}
+
+bool SwarmConnection::belongs_to(const SwarmPeer& member) const {
+  return address_ == member.address && (port_ == 0 || port_ == member.port);
+}
+
+bool SwarmConnection::stalled(Owed::Clock::time_point now, Owed::Clock::duration patience) {
+  if (!owed_.stalled(now, patience)) return false;
+  // Our count can be too high (requests that libtorrent took back silently); its own queue decides.
+  lt::peer_info info;
+  handle_.get_peer_info(info);
+  if (info.download_queue_length > 0) return true;
+  owed_.cleared();
+  return false;
+}
+
+void SwarmConnection::close(const lt::error_code& why) {
+  if (!handle_.is_disconnecting()) handle_.disconnect(why, lt::operation_t::bittorrent);
+}
+
+void SwarmConnection::on_connected() {
+  set_no_delay(handle_);
+  if (!net_->admits(*torrent_, address_, port_)) close(lt::errors::banned_by_ip_filter);
+}
+
+bool SwarmConnection::on_handshake(lt::span<const char>) {
+  ready_ = true;
+  return true;
+}
+
+bool SwarmConnection::on_extension_handshake(const lt::bdecode_node& handshake) {
+  const std::int64_t port = handshake.dict_find_int_value("p", 0);
+  if (port_ == 0 && port > 0 && port < 65536) port_ = static_cast<std::uint16_t>(port);
+  return true;
+}
+
+void SwarmConnection::on_disconnect(const lt::error_code&) { leave(); }
+
+// A neighbour that has all we have is not interested until our next chunk; libtorrent would choke it meanwhile, and each
+// chunk would cost it a round trip to be unchoked again.
+bool SwarmConnection::on_not_interested() { return true; }
+
+bool SwarmConnection::on_choke() {
+  owed_.cleared();
+  return false;
+}
+
+bool SwarmConnection::on_piece(const lt::peer_request& piece, lt::span<const char> bytes) {
+  owed_.answered(Owed::Clock::now());
+  net_->payload_received(static_cast<int>(bytes.size()));
+  const ChunkIndex chunk(static_cast<std::uint32_t>(static_cast<int>(piece.piece)));
+  if (!torrent_->file->has(chunk)) {
+    torrent_->blame.received(chunk, static_cast<std::uint32_t>(piece.start / kBlockBytes),
+                             torrent_->file->record().chunk_bytes / kBlockBytes, sender_);
+  }
+  return false;
+}
+
+bool SwarmConnection::on_reject(const lt::peer_request&) {
+  owed_.answered(Owed::Clock::now());
+  return false;
+}
+
+void SwarmConnection::sent_request(const lt::peer_request&) { owed_.requested(Owed::Clock::now()); }
+
+void SwarmConnection::sent_cancel(const lt::peer_request&) { owed_.answered(Owed::Clock::now()); }
+
+void SwarmConnection::sent_payload(int bytes) { net_->payload_sent(bytes); }
+
+std::shared_ptr<lt::plugin> make_session_plugin(std::shared_ptr<SwarmNet> net) {
+  return std::make_shared<SessionPlugin>(std::move(net));
+}
+
+std::shared_ptr<lt::torrent_plugin> make_torrent_plugin(std::shared_ptr<SwarmNet> net,
+                                                        std::shared_ptr<SwarmTorrent> torrent) {
+  return std::make_shared<TorrentPlugin>(std::move(net), std::move(torrent));
+}
+
+}  // namespace p2pw

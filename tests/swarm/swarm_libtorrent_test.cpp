@@ -1,0 +1,228 @@
+#include "daemon/swarm/swarm_libtorrent.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "protocol/limits.h"
+#include "tests/swarm/swarm_world.h"
+
+namespace p2pw::testing {
+namespace {
+
+constexpr std::uint32_t kChunk = 256u << 10;
+
+class SwarmTest : public ::testing::Test {
+ protected:
+  TestNode& node(std::uint8_t number, const std::function<void(SwarmOptions&)>& change = {}) {
+    nodes_.push_back(std::make_unique<TestNode>(loop_, number, change));
+    return *nodes_.back();
+  }
+  void expect_complete(const std::vector<TestNode*>& nodes, const TestBundle& bundle) {
+    EXPECT_TRUE(loop_.run_until([&] {
+      return std::all_of(nodes.begin(), nodes.end(), [&](TestNode* n) { return n->complete(bundle); });
+    }));
+    for (TestNode* n : nodes) {
+      EXPECT_EQ(n->used_bytes(bundle), bundle.bytes);
+      EXPECT_TRUE(n->failures.empty());
+    }
+  }
+  ControlLoop loop_;
+  std::vector<std::unique_ptr<TestNode>> nodes_;
+};
+
+TEST_F(SwarmTest, FourNodesGetWhatOneIsGivenChunkByChunkInRandomOrder) {
+  const TestBundle bundle = make_bundle(10 * kChunk - 777, kChunk, 1);
+  TestNode &a = node(3), &b = node(1), &c = node(2), &d = node(4);
+  introduce({&a, &b, &c, &d});
+  for (TestNode* n : {&a, &b, &c, &d}) n->add(bundle);
+
+  auto order = all_chunks(bundle);
+  const auto seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::shuffle(order.begin(), order.end(), std::mt19937(seed));
+  for (std::uint32_t chunk : order) a.put_and_offer(bundle, chunk);
+
+  expect_complete({&a, &b, &c, &d}, bundle);
+  const auto once = all_chunks(bundle);
+  EXPECT_TRUE(loop_.run_until([&] { return b.arrived[bundle.id].size() == once.size(); }));
+  EXPECT_EQ(b.arrived[bundle.id], std::multiset<std::uint32_t>(once.begin(), once.end()));
+  EXPECT_TRUE(a.arrived[bundle.id].empty());
+}
+
+TEST_F(SwarmTest, AChunkArrivesBeforeTheNextIsOffered) {
+  const TestBundle bundle = make_bundle(20 * kChunk, kChunk, 2);
+  TestNode &a = node(1), &b = node(2);
+  introduce({&a, &b});
+  a.add(bundle);
+  b.add(bundle);
+  for (std::uint32_t chunk = 0; chunk < 20; ++chunk) {
+    a.put_and_offer(bundle, chunk);
+    ASSERT_TRUE(loop_.run_until([&] { return b.arrived[bundle.id].contains(chunk); }));
+  }
+  expect_complete({&a, &b}, bundle);
+}
+
+TEST_F(SwarmTest, OrderOfAddingDoesNotMatter) {
+  // Both the side that dials (1) and the side that is dialled (2) may be first.
+  for (bool dialler_first : {true, false}) {
+    const TestBundle bundle = make_bundle(3 * kChunk, kChunk, dialler_first ? 3 : 4);
+    TestNode& a = node(dialler_first ? 1 : 4);
+    TestNode& b = node(dialler_first ? 2 : 3);
+    introduce({&a, &b});
+    a.add(bundle, all_chunks(bundle));
+    // Long enough for a dial to be refused.
+    const auto refused_until = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+    loop_.run_until([&] { return std::chrono::steady_clock::now() > refused_until; });
+    b.add(bundle);
+    expect_complete({&a, &b}, bundle);
+  }
+}
+
+TEST_F(SwarmTest, MembersLearntLaterAreDialledForEveryBundle) {
+  const TestBundle first = make_bundle(2 * kChunk, kChunk, 5), second = make_bundle(kChunk / 2, kChunk, 6);
+  TestNode &a = node(1), &b = node(2), &c = node(3);
+  for (TestNode* n : {&a, &b, &c}) {
+    n->add(first, n == &a ? all_chunks(first) : std::vector<std::uint32_t>{});
+    n->add(second, n == &c ? all_chunks(second) : std::vector<std::uint32_t>{});
+  }
+  introduce({&a, &b});
+  expect_complete({&a, &b}, first);
+  introduce({&a, &b, &c});
+  expect_complete({&a, &b, &c}, first);
+  expect_complete({&a, &b, &c}, second);
+}
+
+TEST_F(SwarmTest, OneSideLearnsTheOtherLate) {
+  const TestBundle bundle = make_bundle(2 * kChunk, kChunk, 7);
+  TestNode &a = node(1), &b = node(2);
+  a.swarm().set_members({a.peer(), b.peer()});
+  a.add(bundle, all_chunks(bundle));
+  b.add(bundle);
+  EXPECT_TRUE(loop_.run_until([&] { return b.swarm().counters().refused_strangers > 0; }));
+  b.swarm().set_members({a.peer(), b.peer()});
+  expect_complete({&a, &b}, bundle);
+}
+
+TEST_F(SwarmTest, ARestartedNodeOffersAndFetchesTheRest) {
+  const TestBundle bundle = make_bundle(12 * kChunk, kChunk, 8);
+  TestNode &a = node(1), &b = node(2);
+  introduce({&a, &b});
+  a.add(bundle, {0, 1, 2, 3, 4, 5});
+  b.add(bundle, {6, 7, 8, 9, 10, 11});
+  expect_complete({&a, &b}, bundle);
+
+  b.stop();
+  b.restart();
+  introduce({&a, &b});
+  // The file is opened again: everything is found by hashing and nothing is fetched twice.
+  b.arrived.clear();
+  b.add(bundle);
+  EXPECT_TRUE(b.complete(bundle));
+  TestNode& c = node(3);
+  introduce({&a, &b, &c});
+  c.add(bundle);
+  expect_complete({&c}, bundle);
+  EXPECT_TRUE(b.arrived[bundle.id].empty());
+}
+
+TEST_F(SwarmTest, ANeighbourThatDiesIsReplacedByAnother) {
+  const TestBundle bundle = make_bundle(24 * kChunk, kChunk, 9);
+  TestNode &a = node(1), &b = node(2), &c = node(3);
+  introduce({&a, &b, &c});
+  a.add(bundle, all_chunks(bundle));
+  c.add(bundle);
+  ASSERT_TRUE(loop_.run_until([&] { return !c.arrived[bundle.id].empty(); }));
+  a.stop();
+  b.add(bundle, all_chunks(bundle));
+  expect_complete({&b, &c}, bundle);
+}
+
+TEST_F(SwarmTest, BytesThatFailTheirHashAreRefusedAndTheirSenderBlocked) {
+  const TestBundle bundle = make_bundle(4 * kChunk, kChunk, 10);
+  TestNode &good = node(1), &bad = node(2), &c = node(3);
+  introduce({&bad, &c});
+  auto file = bad.file(bundle, all_chunks(bundle));
+  const Bytes garbage(1000, std::byte{7});
+  ASSERT_TRUE(file->write(2 * kChunk + 5000, garbage).ok());
+  bad.swarm().add(bundle.id, bundle.record, bundle.roots, file);
+  c.add(bundle);
+  ASSERT_TRUE(loop_.run_until([&] { return !c.blocked.empty(); }));
+  EXPECT_EQ(c.blocked[0].first, bundle.id);
+  EXPECT_EQ(c.blocked[0].second, bad.peer().address);
+  EXPECT_FALSE(c.complete(bundle));
+  EXPECT_GE(c.swarm().counters().hash_failures, 1u);
+
+  introduce({&good, &bad, &c});
+  good.add(bundle, all_chunks(bundle));
+  expect_complete({&c}, bundle);
+  EXPECT_EQ(c.blocked.size(), 1u);
+}
+
+TEST_F(SwarmTest, ManySmallBundles) {
+  std::vector<TestBundle> bundles;
+  for (std::uint32_t i = 0; i < 200; ++i) bundles.push_back(make_bundle(30'000 + i, 64u << 10, 1000 + i));
+  TestNode &a = node(1), &b = node(2), &c = node(3);
+  introduce({&a, &b, &c});
+  for (const TestBundle& bundle : bundles) {
+    a.add(bundle, {0});
+    b.add(bundle);
+    c.add(bundle);
+  }
+  for (const TestBundle& bundle : bundles) expect_complete({&a, &b, &c}, bundle);
+  for (const TestBundle& bundle : bundles) {
+    for (TestNode* n : {&a, &b, &c}) n->swarm().remove(bundle.id);
+  }
+  EXPECT_TRUE(loop_.run_until([&] {
+    return a.swarm().counters().torrents == 0 && a.swarm().counters().connections == 0;
+  }));
+}
+
+TEST_F(SwarmTest, ChunksOfEverySizeIncludingTheSmallest) {
+  TestNode &a = node(1), &b = node(2);
+  introduce({&a, &b});
+  std::uint32_t seed = 50;
+  for (std::uint32_t chunk : {limits::kMinChunkBytes, 128u << 10, limits::kMaxChunkBytes}) {
+    for (std::uint64_t used : {std::uint64_t(1), std::uint64_t(chunk), std::uint64_t(chunk) * 3 - 1}) {
+      const TestBundle bundle = make_bundle(used, chunk, seed++);
+      a.add(bundle, all_chunks(bundle));
+      b.add(bundle);
+      expect_complete({&b}, bundle);
+    }
+  }
+}
+
+TEST_F(SwarmTest, AddressThatIsNotOursIsAnError) {
+  TestNode& a = node(1);
+  SwarmOptions options;
+  options.address = "192.0.2.1";
+  auto swarm = open_libtorrent_swarm(options, a, loop_.poster());
+  ASSERT_FALSE(swarm.ok());
+  EXPECT_EQ(swarm.error().code, ErrorCode::io);
+  options.address = "nonsense";
+  EXPECT_EQ(open_libtorrent_swarm(options, a, loop_.poster()).error().code, ErrorCode::config);
+}
+
+TEST_F(SwarmTest, ATakenPortIsAnError) {
+  TestNode& a = node(1);
+  SwarmOptions options;
+  options.address = a.peer().address;
+  options.port = a.peer().port;
+  auto swarm = open_libtorrent_swarm(options, a, loop_.poster());
+  ASSERT_FALSE(swarm.ok());
+  EXPECT_EQ(swarm.error().code, ErrorCode::io);
+}
+
+TEST_F(SwarmTest, RootsThatDoNotMatchTheRecordFailTheBundle) {
+  TestBundle bundle = make_bundle(3 * kChunk, kChunk, 11);
+  TestNode& a = node(1);
+  auto file = a.file(bundle);
+  std::swap(bundle.roots[0], bundle.roots[1]);
+  a.swarm().add(bundle.id, bundle.record, bundle.roots, file);
+  ASSERT_TRUE(loop_.run_until([&] { return !a.failures.empty(); }));
+  EXPECT_EQ(a.failures[0].code, ErrorCode::integrity);
+}
+
+}  // namespace
+}  // namespace p2pw::testing

@@ -1,0 +1,96 @@
+// Swarms in one process on loopback addresses of their own, with the test's thread as everybody's control thread.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "chunker/bundle_file.h"
+#include "daemon/swarm/swarm_libtorrent.h"
+#include "tests/support/temp_dir.h"
+
+namespace p2pw::testing {
+
+// What was posted from any thread runs in the test's thread, while that waits for something.
+class ControlLoop {
+ public:
+  PostToControl poster() {
+    return [state = state_](std::function<void()> work) {
+      std::lock_guard lock(state->mutex);
+      state->queue.push_back(std::move(work));
+      state->wake.notify_one();
+    };
+  }
+  // False when `done` did not come true; the limit is there only so that a broken swarm ends the test.
+  bool run_until(const std::function<bool()>& done, std::chrono::milliseconds limit = std::chrono::seconds(30));
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::deque<std::function<void()>> queue;
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+struct TestBundle {
+  BundleId id;
+  BundleRecord record;
+  std::vector<ChunkRoot> roots;
+  Bytes bytes;  // used ones
+  ByteView chunk(std::uint32_t i) const {
+    return ByteView(bytes).subspan(std::uint64_t(i) * record.chunk_bytes, record.chunk_used(ChunkIndex(i)));
+  }
+};
+TestBundle make_bundle(std::uint64_t used_bytes, std::uint32_t chunk_bytes, std::uint32_t seed);
+
+class TestNode : public SwarmEvents {
+ public:
+  // `number` makes the key (a smaller number is a smaller key) and the loopback address.
+  TestNode(ControlLoop& loop, std::uint8_t number, const std::function<void(SwarmOptions&)>& change = {});
+  ~TestNode() override;
+
+  static std::string address_of(std::uint8_t number);
+  SwarmPeer peer() const { return {options_.self, options_.address, swarm_->listen_port()}; }
+  Swarm& swarm() { return *swarm_; }
+  void stop() { swarm_.reset(); }
+  void restart();
+
+  // A bundle file, empty, with these chunks put in.
+  std::shared_ptr<BundleFile> file(const TestBundle& bundle, const std::vector<std::uint32_t>& have = {});
+  void add(const TestBundle& bundle, const std::vector<std::uint32_t>& have = {});
+  void put_and_offer(const TestBundle& bundle, std::uint32_t chunk);
+  bool complete(const TestBundle& bundle) const;
+  Bytes used_bytes(const TestBundle& bundle) const;
+
+  void swarm_chunk_arrived(const BundleId& bundle, ChunkIndex chunk) override;
+  void swarm_peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason) override;
+  void swarm_failed(const BundleId& bundle, const Error& error) override;
+
+  std::map<BundleId, std::multiset<std::uint32_t>> arrived;
+  std::vector<std::pair<BundleId, std::string>> blocked;
+  std::vector<Error> failures;
+  std::function<void(ChunkIndex)> on_arrived;
+
+ private:
+  ControlLoop& loop_;
+  TempDir dir_;
+  SwarmOptions options_;
+  std::map<BundleId, std::shared_ptr<BundleFile>> files_;
+  std::unique_ptr<Swarm> swarm_;
+};
+
+void introduce(const std::vector<TestNode*>& nodes);
+
+std::vector<std::uint32_t> all_chunks(const TestBundle& bundle);
+
+}  // namespace p2pw::testing
