@@ -155,6 +155,7 @@ def assemble(run):
         "node_seconds": {str(number): of for number, of in seconds.items()},
         "wire_over_payload": checked,
         "congestion": run.congestion,
+        "rate_congestion": bare and bare.rate_congestion,
         "floor_edge": bare and bare.floor_edge,
         "faults": run.faults.hit,
         "warnings": warnings,

@@ -141,10 +141,22 @@ def _payload(table, where):
 
 
 def parse(text, name):
+    """Of a file's text; `like` names the scenario whose keys and tables hold where this one has none of its own."""
+    document = _document(text, name)
+    base = document.pop("like", None)
+    if base is not None:
+        document = {**_document(_read(base), base), **document}
+    return _scenario(document, name)
+
+
+def _document(text, name):
     try:
-        document = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise LabError(f"scenario {name}: {error}") from error
+
+
+def _scenario(document, name):
     got = _take(
         document, f"scenario {name}", about=(str, ""), region=(list, []), payload=(dict, {}), fault=(list, []),
         lan_mbit=(dict, {}), disk_mb_per_s=(dict, {}), congestion=(str, ""), late_nodes_s=(dict, {}),
@@ -165,11 +177,14 @@ def folder():
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scenarios")
 
 
-def load(name):
-    path = os.path.join(folder(), f"{name}.toml")
+def _read(name):
     try:
-        with open(path, encoding="utf-8") as file:
-            return parse(file.read(), name)
+        with open(os.path.join(folder(), f"{name}.toml"), encoding="utf-8") as file:
+            return file.read()
     except FileNotFoundError as error:
         known = sorted(entry[:-5] for entry in os.listdir(folder()) if entry.endswith(".toml"))
         raise LabError(f"there is no scenario {name}; there are {', '.join(known)}") from error
+
+
+def load(name):
+    return parse(_read(name), name)

@@ -44,7 +44,7 @@ def longest_us(scenario, tree):
 
 
 def best(scenario, root_children=1, fan_out=1):
-    with_nodes = [i for i, region in enumerate(scenario.regions) if region.nodes > 0]
+    with_nodes = [i for i, region in enumerate(scenario.regions) if region.nodes > 0 and not region.joins_at_seconds]
     home, away = [i for i in with_nodes if i == 0], [i for i in with_nodes if i != 0]
     orders = permutations(away) if len(away) <= MOST_REGIONS else [away]
     trees = [shaped(home + list(order), root_children, fan_out) for order in orders]
