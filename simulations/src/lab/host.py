@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import tempfile
 
 UML = "/usr/bin/linux.uml"
 
@@ -69,6 +68,3 @@ def available_memory():
         fields = dict(line.split(":", 1) for line in file)
     return int(fields["MemAvailable"].split()[0]) * 1024
 
-
-def scratch_folder():
-    return tempfile.mkdtemp(prefix="p2pw-lab-")

@@ -14,6 +14,7 @@ from .router import WAN, HostRouter, UmlRouter
 
 # A connection at 145 ms needs 9 MB in flight for 500 Mbit/s; the stock maximum of 4 MiB caps it far below.
 BUFFER_MAXIMUM = 64 << 20
+CONGESTION_CONTROLS = ("bbr", "cubic", "reno", "dctcp", "htcp", "westwood", "vegas", "bbr2", "bbr3")
 OFFLOADS = ("tso", "off", "gso", "off", "gro", "off")
 
 
@@ -72,25 +73,32 @@ class Network:
             neighbours,
         )
         for index in range(count):
-            bridge = self._bridge(index)
+            bridge = self.bridge(index)
             port = self.router.port(index, bridge)
             run("ip", "-n", bridge, "link", "set", port, "master", "bridge", "up")
             self._offloads(bridge, port)
 
-    def _bridge(self, index):
+    def bridge(self, index):
         return f"bridge{index}"
+
+    def wan_port(self, index):
+        return f"port{index}"
+
+    def lan_port(self, node):
+        """The end of this machine's cable on its region's bridge."""
+        return f"node{self.hosts.index(node)}"
 
     def _build_regions(self, macs):
         for index in range(len(self.scenario.regions)):
-            bridge = self._bridge(index)
+            bridge = self.bridge(index)
             run("ip", "netns", "add", bridge)
             self._quiet(bridge)
             run("ip", "-n", bridge, "-batch", "-", input="link add bridge type bridge\nlink set bridge up\n")
-        for number, node in enumerate(self.hosts):
-            bridge = self._bridge(node.access)
+        for node in self.hosts:
+            bridge = self.bridge(node.access)
             run("ip", "netns", "add", node.namespace)
             self._quiet(node.namespace)
-            port = f"node{number}"
+            port = self.lan_port(node)
             run("ip", "-n", bridge, "-batch", "-", input="\n".join((
                 f"link add {port} type veth peer name eth0 address {node.mac} netns {node.namespace}",
                 f"link set {port} txqueuelen 20000 master bridge up",
@@ -172,6 +180,22 @@ class Network:
             names, values = [line.split() for line in text.splitlines() if line.startswith("Tcp:")]
             total += int(values[names.index("RetransSegs")])
         return total
+
+    def congestion_of_bulk(self):
+        """The congestion control of the connections between regions that carried most, read while they are open."""
+        carried = {}
+        for node in self.hosts:
+            local = node.address.rsplit(".", 1)[0] + "."
+            lines = self.output_of(node, ["ss", "-tinOH"]).splitlines()
+            for line in lines:
+                words = line.split()
+                if len(words) < 6 or words[4].startswith(local):
+                    continue
+                sent = next((int(w.split(":")[1]) for w in words if w.startswith("bytes_sent:")), 0)
+                name = next((w for w in words[5:] if w in CONGESTION_CONTROLS), "")
+                carried[name] = carried.get(name, 0) + sent
+        carried.pop("", None)
+        return max(carried, key=carried.get) if carried else ""
 
     def close(self):
         if self.router:

@@ -37,10 +37,12 @@ class Payload:
 
     kind: str = "anchor"
     checkpoint_bytes: int = 1 << 20
-    changed_percent: float = 100.0
+    changed_percent: float = 2.0
     versions: int = 1
     interval_seconds: float = 0.0  # between the starts of two seeds; 0 = one after the other
     slots: str = "memory"          # or "disk"
+    warm_up: str = "small"         # "small": 1 MiB goes ahead, unmeasured; "full": a whole checkpoint of the same size
+    travels_bytes: int = 1 << 20   # about what one version weighs on the wire, for faults at a share of it
 
 
 @dataclass(frozen=True)
@@ -125,20 +127,36 @@ def _fault(table, where):
 
 def _payload(table, where):
     got = _take(
-        table, where, kind=(str, "anchor"), checkpoint_mib=(float, 1.0), changed_percent=(float, 100.0),
-        versions=(int, 1), interval_s=(float, 0.0), slots=(str, "memory"),
+        table, where, kind=(str, "anchor"), checkpoint_mib=(float, 1.0), changed_percent=(float, 2.0),
+        versions=(int, 1), interval_s=(float, 0.0), slots=(str, "memory"), warm_up=(str, "small"), travels_mib=(float, 0.0),
     )
     if got["kind"] not in ("anchor", "delta") or got["slots"] not in ("memory", "disk"):
         raise LabError(f"{where}: kind is anchor or delta, slots is memory or disk")
-    return Payload(got["kind"], int(got["checkpoint_mib"] * (1 << 20)), got["changed_percent"], got["versions"],
-                   got["interval_s"], got["slots"])
+    if got["warm_up"] not in ("small", "full") or (got["kind"] == "delta" and got["warm_up"] == "small"):
+        raise LabError(f"{where}: warm_up is small or full; a delta needs full, its parent")
+    size = int(got["checkpoint_mib"] * (1 << 20))
+    travels = int(got["travels_mib"] * (1 << 20)) or size
+    return Payload(got["kind"], size, got["changed_percent"], got["versions"], got["interval_s"], got["slots"],
+                   got["warm_up"], travels)
 
 
 def parse(text, name):
+    """Of a file's text; `like` names the scenario whose keys and tables hold where this one has none of its own."""
+    document = _document(text, name)
+    base = document.pop("like", None)
+    if base is not None:
+        document = {**_document(_read(base), base), **document}
+    return _scenario(document, name)
+
+
+def _document(text, name):
     try:
-        document = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise LabError(f"scenario {name}: {error}") from error
+
+
+def _scenario(document, name):
     got = _take(
         document, f"scenario {name}", about=(str, ""), region=(list, []), payload=(dict, {}), fault=(list, []),
         lan_mbit=(dict, {}), disk_mb_per_s=(dict, {}), congestion=(str, ""), late_nodes_s=(dict, {}),
@@ -159,11 +177,14 @@ def folder():
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scenarios")
 
 
-def load(name):
-    path = os.path.join(folder(), f"{name}.toml")
+def _read(name):
     try:
-        with open(path, encoding="utf-8") as file:
-            return parse(file.read(), name)
+        with open(os.path.join(folder(), f"{name}.toml"), encoding="utf-8") as file:
+            return file.read()
     except FileNotFoundError as error:
         known = sorted(entry[:-5] for entry in os.listdir(folder()) if entry.endswith(".toml"))
         raise LabError(f"there is no scenario {name}; there are {', '.join(known)}") from error
+
+
+def load(name):
+    return parse(_read(name), name)

@@ -1,0 +1,162 @@
+"""From one run's readings to the JSON of the lab."""
+
+from .netem import FULL_PAYLOAD
+
+GIB = 1 << 30
+CROSS_CHECK = 0.005       # wire against senders' counters
+TLS_RECORD = 22 / 16384   # bytes of TLS for each byte of bulk
+DEFAULT_CHUNK = 1 << 20
+
+
+def share(part, whole):
+    return part / whole if whole else None
+
+
+def rounded(value, digits=4):
+    if isinstance(value, dict):
+        return {key: rounded(entry, digits) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [rounded(entry, digits) for entry in value]
+    return round(value, digits) if isinstance(value, float) else value
+
+
+def role_of(run, name, used):
+    if name in ("trainer", "seed"):
+        return name
+    taken = run.fleet.ledger.link_payload().get(name, 0) - run.received_before.get(name, 0)
+    return "gateway" if taken > used * 0.02 else "node"
+
+
+def node_seconds(run, version):
+    """{node: seconds from the seed's first read to staged}, live nodes that were there from the start."""
+    seconds = {}
+    for daemon in run.fleet.live_nodes():
+        at = run.fleet.staged_at(daemon.name, version.number)
+        if at is not None and not run.fleet.late(daemon.name):
+            seconds[daemon.name] = at - version.start_of_clock()
+    return seconds
+
+
+def copies(run, counted, used):
+    ledger = run.fleet.ledger
+    remote = [region.name for region in run.scenario.remote() if region.nodes]
+    payload = {name: share(ledger.payload_into(name, counted), used) for name in remote}
+    wire = {name: share(run.traffic[name][1].bytes, used) for name in remote}
+    return payload, wire, share(ledger.payload_from("trainer", counted), used)
+
+
+def cross_check(run, counted):
+    """How much more TCP payload netem saw come into each region than the senders say they wrote, as a share."""
+    ledger = run.fleet.ledger
+    result = {}
+    for region in run.scenario.remote():
+        if not region.nodes:
+            continue
+        control = ledger.control_into(region.name) - run.control_into_before[region.name]
+        told = ledger.payload_into(region.name, counted) * (1 + TLS_RECORD) + control
+        if told:
+            result[region.name] = run.traffic[region.name][1].payload() / told - 1
+    return result
+
+
+def first_chunk(run, version):
+    """(share of the checkpoint diffed when the first chunk left, seconds until it had come to the last region)."""
+    reply = version.seed.reply()
+    amount = reply.get("chunk_bytes", DEFAULT_CHUNK)
+    left = run.leaving.at(amount)
+    arrived = [first.at(amount) for first in run.arriving.values()]
+    clock = version.start_of_clock()
+    seconds = max(arrived) - clock if arrived and None not in arrived else None
+    return diffed_share(version, left), seconds
+
+
+def diffed_share(version, at):
+    """From the seed's own progress lines: (at_ms, diffed_bytes), the last one before the chunk left."""
+    reply = version.seed.reply()
+    whole = reply.get("input_bytes")
+    if at is None or not whole:
+        return None
+    steps = [(line["at_ms"] / 1000, line["diffed_bytes"]) for line in version.seed.lines()
+             if "at_ms" in line and "diffed_bytes" in line]
+    return max((done for when, done in steps if when <= at), default=0) / whole if steps else None
+
+
+def after_last_byte(run, version):
+    """Over all nodes, the longest time from the last bulk that the LAN brought to it to staged."""
+    longest = None
+    for daemon in run.fleet.live_nodes():
+        at = run.fleet.staged_at(daemon.name, version.number)
+        last = run.bulk[daemon.node.access].at.get(run.network.lan_port(daemon.node))
+        if at is not None and last is not None and not run.fleet.late(daemon.name):
+            longest = max(longest or 0.0, at - last)
+    return longest
+
+
+def usage(run, delta_bytes, used):
+    """Peak memory and CPU seconds for each GiB of delta, by role: the largest of a role, and the mean."""
+    memory, cpu = {}, {}
+    for name, seconds in run.cpu.items():
+        role = role_of(run, name, used)
+        memory[role] = max(memory.get(role, 0), run.fleet.usage.peak.get(name, 0))
+        cpu.setdefault(role, []).append(seconds)
+    gib = delta_bytes / GIB
+    return memory, {role: sum(times) / len(times) / gib for role, times in cpu.items()} if gib else {}
+
+
+def assemble(run):
+    versions = [version for version in run.versions if not version.dead]
+    last = versions[-1]
+    counted = {version.number for version in versions}
+    used = sum(run.fleet.ledger.used_bytes(number) for number in counted)
+    delta_bytes = sum(v.seed.reply().get("delta_bytes") or run.fleet.ledger.used_bytes(v.number) for v in versions)
+    differences = run.verify()
+    for name, words in differences.items():
+        if words:
+            run.report(f"{name}: {words}")
+    dead = {v.number for v in run.versions if v.dead}
+    resurrected = sorted(name for name, seen in run.fleet.seen.items() if seen & dead)
+    seconds = {v.number: node_seconds(run, v) for v in versions}
+    slowest = max((max(of.values()) for of in seconds.values() if of), default=None)
+    payload, wire, upload = copies(run, counted, used)
+    fraction, first_seconds = first_chunk(run, versions[0])
+    memory, cpu = usage(run, delta_bytes, used)
+    tail = after_last_byte(run, last)
+    checked = cross_check(run, counted)
+    run.fleet.close()
+    each = delta_bytes / len(versions)
+    bare = run.bare(int(each)) if run.complete else None
+    warnings = [f"{name}: netem saw {more:+.2%} of what senders wrote" for name, more in checked.items()
+                if abs(more) > CROSS_CHECK]
+    return rounded({
+        "scenario": run.scenario.name,
+        "complete": run.complete,
+        "bit_identical": run.complete and bool(differences) and not any(differences.values()) and not resurrected,
+        "delta_bytes": delta_bytes,
+        "versions": len(versions),
+        "dead_versions": sorted(dead),
+        "bound_seconds": bare and bare.bound_seconds,
+        "floor_seconds": bare and bare.floor_seconds,
+        "rate_asked": bare and bare.rate_asked,
+        "rate_measured": bare and bare.rate_measured,
+        "last_node_seconds": slowest,
+        "ratio_to_bound": bare and slowest and slowest / bare.bound_seconds,
+        "ratio_to_floor": bare and slowest and slowest / bare.floor_seconds,
+        "trainer_upload_copies": upload,
+        "wan_payload_copies": payload,
+        "wan_wire_copies": wire,
+        "retransmitted_bytes": run.retransmitted,
+        "duplicate_bytes": run.fleet.ledger.duplicates(counted),
+        "control_bytes": run.fleet.ledger.control_bytes() - run.control_before,
+        "rss_anon_bytes": memory,
+        "cpu_seconds_per_gib": cpu,
+        "first_chunk_fraction": fraction,
+        "first_chunk_seconds": first_seconds,
+        "staged_after_last_byte_seconds": tail,
+        "node_seconds": {str(number): of for number, of in seconds.items()},
+        "wire_over_payload": checked,
+        "congestion": run.congestion,
+        "rate_congestion": bare and bare.rate_congestion,
+        "floor_edge": bare and bare.floor_edge,
+        "faults": run.faults.hit,
+        "warnings": warnings,
+    })
