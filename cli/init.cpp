@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "cli/setup.h"
 #include "cli/verb.h"
@@ -28,11 +27,8 @@ WallTime now() { return std::chrono::time_point_cast<std::chrono::milliseconds>(
 
 Result<Config> make_config(const Options& options, const Console& console) {
   Config config;
-  config.file = config_path(console.options().config);
-  if (!console.options().state.empty()) config.state = console.options().state;
-  char host[64] = {};
-  gethostname(host, sizeof host - 1);
-  config.node.name = options.name.empty() ? host : options.name;
+  setup::place(config, console);
+  config.node.name = setup::name_for_people(options.name);
   P2PW_TRY(config.node.region, Region::parse(options.region));
   config.node.role = Role::trainer;
   P2PW_TRY(config.listen, setup::listen_config(options.listen, kSomewhere));
@@ -110,7 +106,7 @@ Status init(const Options& options, Console& console) {
   P2PW_TRY(std::string token, make_token(config, setup::node_key_of(node), options.uses));
   P2PW_CHECK(setup::give_to_caller(key_file));
   P2PW_CHECK(save_config(config, config.file, options.force));
-  P2PW_CHECK(setup::give_to_daemon(config.state));
+  P2PW_CHECK(setup::give_to_daemon(config));
   answer(console, config, setup::node_key_of(node), token);
   return {};
 }

@@ -1,7 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "cli/setup.h"
 #include "cli/verb.h"
@@ -30,11 +29,8 @@ Result<std::string> token_text(const std::string& given) {
 
 Result<Config> make_config(const Options& options, const JoinToken& token, const Console& console) {
   Config config;
-  config.file = config_path(console.options().config);
-  if (!console.options().state.empty()) config.state = console.options().state;
-  char host[64] = {};
-  gethostname(host, sizeof host - 1);
-  config.node.name = options.name.empty() ? host : options.name;
+  setup::place(config, console);
+  config.node.name = setup::name_for_people(options.name);
   P2PW_TRY(config.node.region, Region::parse(options.region));
   config.node.bootstrap = options.bootstrap;
   P2PW_TRY(config.listen, setup::listen_config(options.listen, token.bootstraps.front().endpoint.host));
@@ -50,7 +46,7 @@ Result<Config> make_config(const Options& options, const JoinToken& token, const
   channel.name = token.channel;
   channel.publisher = token.publisher;
   channel.slots = options.slots;
-  channel.root = options.slots_root;
+  if (!options.slots_root.empty()) channel.root = std::filesystem::absolute(options.slots_root);
   config.channels.push_back(channel);
   return config;
 }
@@ -70,7 +66,7 @@ Status join(const Options& options, Console& console) {
   P2PW_TRY(std::string line, token.encode());
   P2PW_CHECK(write_small_file(paths.enrolment_pending(), line + "\n", 0600));
   P2PW_CHECK(save_config(config, config.file, options.force));
-  P2PW_CHECK(setup::give_to_daemon(config.state));
+  P2PW_CHECK(setup::give_to_daemon(config));
   console.note("Set up a node of channel " + token.channel.str() + " in region " + config.node.region.str() + " at " +
                config.listen.reachable_at() + ":" + std::to_string(config.listen.port) + ".");
   console.note("Start it:  systemctl enable --now p2pwd    (or: p2pwd --config " + config.file.string() + ")");

@@ -85,14 +85,27 @@ Result<ListenConfig> listen_config(const ListenOptions& options, const std::stri
   return listen;
 }
 
-Status give_to_daemon(const std::filesystem::path& state_folder) {
+void place(Config& config, const Console& console) {
+  config.file = std::filesystem::absolute(config_path(console.options().config));
+  if (!console.options().state.empty()) config.state = std::filesystem::absolute(console.options().state);
+}
+
+std::string name_for_people(const std::string& given) {
+  if (!given.empty()) return given;
+  char host[65] = {};
+  return gethostname(host, sizeof host - 1) == 0 && host[0] != '\0' ? host : "p2pw";
+}
+
+Status give_to_daemon(const Config& config) {
   const passwd* user = geteuid() == 0 ? getpwnam(kDaemonUser) : nullptr;
   if (user == nullptr) return {};
   uid_t uid = user->pw_uid;
   gid_t gid = user->pw_gid;
-  if (::lchown(state_folder.c_str(), uid, gid) != 0) return cannot_give(state_folder);
+  if (::lchown(config.file.c_str(), 0, gid) != 0) return cannot_give(config.file);
+  if (::lchown(config.state.c_str(), uid, gid) != 0) return cannot_give(config.state);
   std::error_code error;
-  for (std::filesystem::recursive_directory_iterator it(state_folder, error), end; !error && it != end; it.increment(error)) {
+  for (std::filesystem::recursive_directory_iterator it(config.state, error), end; !error && it != end;
+       it.increment(error)) {
     if (::lchown(it->path().c_str(), uid, gid) != 0) return cannot_give(it->path());
   }
   return {};

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "cli/console.h"
 #include "daemon/client/config.h"
 #include "protocol/signing.h"
 
@@ -28,8 +29,13 @@ struct ListenOptions {
 // `peer`: any address of the network to be reached, for finding out. Error: usage.
 Result<ListenConfig> listen_config(const ListenOptions& options, const std::string& peer);
 
-// Root sets up for others: the state folder goes to the user p2pw where there is one, the publisher key to who called sudo.
-Status give_to_daemon(const std::filesystem::path& state_folder);
+// The configuration's file and the state folder that --config, --state and their defaults mean, absolute.
+void place(Config& config, const Console& console);
+std::string name_for_people(const std::string& given);  // or the host name
+
+// Root sets up for others: where there is a user p2pw, the state folder becomes its own and the configuration readable for
+// it; the publisher key goes to who called sudo.
+Status give_to_daemon(const Config& config);
 Status give_to_caller(const std::filesystem::path& file);
 
 }  // namespace p2pw::setup
