@@ -42,7 +42,7 @@ std::string joined_verbs() {
 }
 
 // For single quotes in a shell.
-std::string quoted(std::string_view text) {
+std::string shell_quoted(std::string_view text) {
   std::string out = "'";
   for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
@@ -86,7 +86,7 @@ std::string zsh_option(const OptionWords& option) {
   }
   std::string text;
   for (const std::string& word : option.words) {
-    text += " \\\n        " + quoted(word + "[" + description + "]" + (option.takes_value ? ":value:_files" : ""));
+    text += " \\\n        " + shell_quoted(word + "[" + description + "]" + (option.takes_value ? ":value:_files" : ""));
   }
   return text;
 }
@@ -94,7 +94,7 @@ std::string zsh_option(const OptionWords& option) {
 std::string zsh(const CLI::App& root) {
   std::string text = "#compdef p2pw\n# zsh completion for p2pw\n_p2pw() {\n  local -a verbs\n  verbs=(\n";
   for (const Verb& verb : all_verbs()) {
-    text += "    " + quoted(std::string(verb.name) + ":" + std::string(verb.summary)) + "\n";
+    text += "    " + shell_quoted(std::string(verb.name) + ":" + std::string(verb.summary)) + "\n";
   }
   text +=
       "  )\n"
@@ -117,7 +117,7 @@ std::string zsh(const CLI::App& root) {
 std::string fish(const CLI::App& root) {
   std::string text = "# fish completion for p2pw\n";
   for (const Verb& verb : all_verbs()) {
-    text += "complete -c p2pw -n __fish_use_subcommand -f -a " + std::string(verb.name) + " -d " + quoted(verb.summary) + "\n";
+    text += "complete -c p2pw -n __fish_use_subcommand -f -a " + std::string(verb.name) + " -d " + shell_quoted(verb.summary) + "\n";
   }
   for (const CLI::App* sub : root.get_subcommands({})) {
     for (const OptionWords& option : options_of(*sub)) {
@@ -125,7 +125,7 @@ std::string fish(const CLI::App& root) {
       for (const std::string& word : option.words) {
         text += word.starts_with("--") ? " -l " + word.substr(2) : " -s " + word.substr(1);
       }
-      text += (option.takes_value ? " -r" : "") + std::string(" -d ") + quoted(option.description) + "\n";
+      text += (option.takes_value ? " -r" : "") + std::string(" -d ") + shell_quoted(option.description) + "\n";
     }
   }
   return text;

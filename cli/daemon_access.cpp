@@ -6,8 +6,16 @@
 
 namespace p2pw {
 
+Result<Config> daemon_config(const Console& console) {
+  auto config = console.config();
+  if (!config && config.error().code == ErrorCode::not_found) {
+    return fail(ErrorCode::unreachable, "no daemon here: " + config.error().message);
+  }
+  return config;
+}
+
 Result<ApiClient> connect_daemon(const Console& console) {
-  P2PW_TRY(Config config, console.config());
+  P2PW_TRY(Config config, daemon_config(console));
   catch_interrupts();
   return ApiClient(config.api_socket(), interrupted);
 }

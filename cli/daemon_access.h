@@ -7,6 +7,9 @@
 
 namespace p2pw {
 
+// The daemon's configuration; a machine without one has no daemon: unreachable.
+Result<Config> daemon_config(const Console& console);
+
 // Asks with Ctrl-C in mind: calls catch_interrupts().
 Result<ApiClient> connect_daemon(const Console& console);
 
