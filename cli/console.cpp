@@ -29,6 +29,8 @@ std::string printed(const char* format, double value, const char* unit) {
   return buffer;
 }
 
+std::string amount(std::uint64_t value, bool bytes) { return bytes ? human_bytes(value) : std::to_string(value); }
+
 // What a terminal would take as a command must not reach it from a file name or a peer.
 std::string printable(std::string_view text) {
   std::string out;
@@ -97,6 +99,13 @@ void Console::note(std::string_view line) {
 }
 
 void Console::progress(std::string_view label, std::uint64_t done, std::uint64_t total) {
+  show(label, done, total, Unit::bytes);
+}
+void Console::count(std::string_view label, std::uint64_t done, std::uint64_t total) {
+  show(label, done, total, Unit::things);
+}
+
+void Console::show(std::string_view label, std::uint64_t done, std::uint64_t total, Unit unit) {
   if (options_.quiet || (options_.json && !terminal_)) return;
   auto now = Clock::now();
   if (label != bar_label_) {
@@ -109,16 +118,16 @@ void Console::progress(std::string_view label, std::uint64_t done, std::uint64_t
   if (terminal_) {
     if (!complete && now - last_drawn_ < kBarInterval) return;
     last_drawn_ = now;
-    return draw_bar(label, done, total);
+    return draw_bar(label, done, total, unit);
   }
   if (now - last_drawn_ < kLineInterval) return;
   last_drawn_ = now;
-  *err_ << printable(label) << ": " << human_bytes(done);
-  if (total != 0) *err_ << " of " << human_bytes(total);
+  *err_ << printable(label) << ": " << amount(done, unit == Unit::bytes);
+  if (total != 0) *err_ << " of " << amount(total, unit == Unit::bytes);
   *err_ << "\n";
 }
 
-void Console::draw_bar(std::string_view label, std::uint64_t done, std::uint64_t total) {
+void Console::draw_bar(std::string_view label, std::uint64_t done, std::uint64_t total, Unit unit) {
   double seconds = std::chrono::duration<double>(Clock::now() - started_).count();
   std::string line = printable(label) + " ";
   if (total != 0) {
@@ -127,8 +136,9 @@ void Console::draw_bar(std::string_view label, std::uint64_t done, std::uint64_t
     line += "[" + std::string(static_cast<std::size_t>(filled), '#') +
             std::string(static_cast<std::size_t>(kBarCells - filled), '.') + "] " + printed("%3.0f%s", share * 100, "%");
   }
-  line += "  " + human_bytes(done);
-  if (seconds > 0.5) line += "  " + human_bytes(static_cast<std::uint64_t>(static_cast<double>(done) / seconds)) + "/s";
+  line += "  " + amount(done, unit == Unit::bytes);
+  if (unit == Unit::things) line += " of " + std::to_string(total);
+  if (unit == Unit::bytes && seconds > 0.5) line += "  " + human_bytes(static_cast<std::uint64_t>(static_cast<double>(done) / seconds)) + "/s";
   winsize size{};
   std::size_t width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80u;
   if (line.size() >= width) line.resize(width - 1);

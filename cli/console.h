@@ -49,6 +49,8 @@ class Console {
   void note(std::string_view line);
   // Bytes done of bytes in all (0 = not known). Cheap: call it as often as you like. Ends with done == total or finish().
   void progress(std::string_view label, std::uint64_t done, std::uint64_t total);
+  // The same for things that are few: nodes.
+  void count(std::string_view label, std::uint64_t done, std::uint64_t total);
   void finish();  // wipes an unfinished bar
 
   // What there is of the answer when the verb fails after all, for example by a time-out: fail() adds it to its object.
@@ -63,7 +65,9 @@ class Console {
   Result<Config> config() const;
 
  private:
-  void draw_bar(std::string_view label, std::uint64_t done, std::uint64_t total);
+  enum class Unit { bytes, things };
+  void show(std::string_view label, std::uint64_t done, std::uint64_t total, Unit unit);
+  void draw_bar(std::string_view label, std::uint64_t done, std::uint64_t total, Unit unit);
   void wipe_bar();
 
   ConsoleOptions options_;

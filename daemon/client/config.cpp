@@ -248,7 +248,7 @@ Status save_config(const Config& config, const std::filesystem::path& file, bool
     return fail(ErrorCode::usage, file.string() + " is there already: this machine has been set up; give --force to "
                                                   "write it anew, or --config for another file");
   }
-  return write_small_file(file, to_short_toml(config), 0640);
+  return write_small_file(file, to_short_toml(config), 0640, 0755);
 }
 
 }  // namespace p2pw

@@ -37,12 +37,12 @@ Result<std::string> read_open_file(int fd, const std::filesystem::path& path, st
   }
 }
 
-Status make_folder(const std::filesystem::path& folder) {
+Status make_folder(const std::filesystem::path& folder, mode_t mode) {
   if (folder.empty()) return {};
-  if (::mkdir(folder.c_str(), 0750) == 0 || errno == EEXIST) return {};
+  if (::mkdir(folder.c_str(), mode) == 0 || errno == EEXIST) return {};
   if (errno != ENOENT) return os_error("make the folder", folder, errno);
-  P2PW_CHECK(make_folder(folder.parent_path()));
-  if (::mkdir(folder.c_str(), 0750) == 0 || errno == EEXIST) return {};
+  P2PW_CHECK(make_folder(folder.parent_path(), mode));
+  if (::mkdir(folder.c_str(), mode) == 0 || errno == EEXIST) return {};
   return os_error("make the folder", folder, errno);
 }
 
@@ -90,8 +90,9 @@ Result<std::string> read_secret_file(const std::filesystem::path& path, std::siz
   return read_open_file(file.fd, path, max_bytes);
 }
 
-Status write_small_file(const std::filesystem::path& path, std::string_view content, mode_t mode) {
-  P2PW_CHECK(make_folder(path.parent_path()));
+Status write_small_file(const std::filesystem::path& path, std::string_view content, mode_t mode,
+                        mode_t folder_mode) {
+  P2PW_CHECK(make_folder(path.parent_path(), folder_mode));
   std::string temporary = path.string() + ".XXXXXX";
   Descriptor file{::mkostemp(temporary.data(), O_CLOEXEC)};
   if (file.fd < 0) return os_error("write", path, errno);

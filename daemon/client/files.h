@@ -16,8 +16,9 @@ Result<std::string> read_small_file(const std::filesystem::path& path, std::size
 // The same for a file that holds a secret: refused when group or others may read it (untrusted, with the chmod to type).
 Result<std::string> read_secret_file(const std::filesystem::path& path, std::size_t max_bytes);
 
-// Temporary file beside it, written, synced, renamed, folder synced. Missing parent folders are made (0750). Errors: io,
-// no_space; nothing is left behind.
-Status write_small_file(const std::filesystem::path& path, std::string_view content, mode_t mode);
+// Temporary file beside it, written, synced, renamed, folder synced. Missing parent folders are made with `folder_mode`.
+// Errors: io, no_space; nothing is left behind.
+Status write_small_file(const std::filesystem::path& path, std::string_view content, mode_t mode,
+                        mode_t folder_mode = 0750);
 
 }  // namespace p2pw

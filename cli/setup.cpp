@@ -1,0 +1,123 @@
+#include "cli/setup.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <pwd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "daemon/client/files.h"
+
+namespace p2pw::setup {
+namespace {
+
+constexpr std::size_t kMaxKeyFile = 4096;
+constexpr const char* kDaemonUser = "p2pw";
+
+Error cannot_give(const std::filesystem::path& path) {
+  return fail(ErrorCode::io, "cannot change the owner of " + path.string() + ": " + std::strerror(errno));
+}
+
+std::string name_of_local_end(int descriptor) {
+  sockaddr_storage local{};
+  socklen_t length = sizeof local;
+  char text[INET6_ADDRSTRLEN] = {};
+  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&local), &length) != 0) return {};
+  const void* address = local.ss_family == AF_INET6
+                            ? static_cast<const void*>(&reinterpret_cast<sockaddr_in6*>(&local)->sin6_addr)
+                            : static_cast<const void*>(&reinterpret_cast<sockaddr_in*>(&local)->sin_addr);
+  return inet_ntop(local.ss_family, address, text, sizeof text) == nullptr ? "" : text;
+}
+
+}  // namespace
+
+Result<SigningKey> load_or_make_key(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored)) {
+    P2PW_TRY(std::string text, read_secret_file(file, kMaxKeyFile));
+    auto key = SigningKey::parse(text);
+    if (!key) return fail(key.error().code, file.string() + ": " + key.error().message);
+    return key;
+  }
+  SigningKey key = SigningKey::generate();
+  P2PW_CHECK(write_small_file(file, key.file(), 0600));
+  return key;
+}
+
+NodeKey node_key_of(const SigningKey& key) {
+  NodeKey node;
+  node.data = key.verifying_key().key.data;
+  return node;
+}
+
+std::string local_address_towards(const std::string& peer) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (getaddrinfo(peer.c_str(), "9", &hints, &found) != 0) return {};
+  std::string address;
+  for (addrinfo* entry = found; entry != nullptr && address.empty(); entry = entry->ai_next) {
+    int descriptor = ::socket(entry->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) continue;
+    if (::connect(descriptor, entry->ai_addr, entry->ai_addrlen) == 0) address = name_of_local_end(descriptor);
+    ::close(descriptor);
+  }
+  freeaddrinfo(found);
+  return address;
+}
+
+Result<ListenConfig> listen_config(const ListenOptions& options, const std::string& peer) {
+  ListenConfig listen;
+  std::string reachable = options.address;
+  if (reachable.empty()) reachable = options.listen.empty() ? local_address_towards(peer) : options.listen;
+  if (reachable.empty()) {
+    return fail(ErrorCode::usage, "cannot find out this machine's address (no route to " + peer +
+                                      "): give it with --address");
+  }
+  listen.address = options.listen.empty() ? reachable : options.listen;
+  if (reachable != listen.address) listen.advertise = reachable;
+  listen.port = options.port;
+  listen.swarm_port = options.swarm_port;
+  return listen;
+}
+
+void place(Config& config, const Console& console) {
+  config.file = std::filesystem::absolute(config_path(console.options().config));
+  if (!console.options().state.empty()) config.state = std::filesystem::absolute(console.options().state);
+}
+
+std::string name_for_people(const std::string& given) {
+  if (!given.empty()) return given;
+  char host[65] = {};
+  return gethostname(host, sizeof host - 1) == 0 && host[0] != '\0' ? host : "p2pw";
+}
+
+Status give_to_daemon(const Config& config) {
+  const passwd* user = geteuid() == 0 ? getpwnam(kDaemonUser) : nullptr;
+  if (user == nullptr) return {};
+  uid_t uid = user->pw_uid;
+  gid_t gid = user->pw_gid;
+  if (::lchown(config.file.c_str(), 0, gid) != 0) return cannot_give(config.file);
+  if (::lchown(config.state.c_str(), uid, gid) != 0) return cannot_give(config.state);
+  std::error_code error;
+  for (std::filesystem::recursive_directory_iterator it(config.state, error), end; !error && it != end;
+       it.increment(error)) {
+    if (::lchown(it->path().c_str(), uid, gid) != 0) return cannot_give(it->path());
+  }
+  return {};
+}
+
+Status give_to_caller(const std::filesystem::path& file) {
+  const char* uid = std::getenv("SUDO_UID");
+  const char* gid = std::getenv("SUDO_GID");
+  if (geteuid() != 0 || uid == nullptr || gid == nullptr) return {};
+  auto number = [](const char* text) { return static_cast<unsigned>(std::strtoul(text, nullptr, 10)); };
+  if (::lchown(file.c_str(), number(uid), number(gid)) != 0) return cannot_give(file);
+  return {};
+}
+
+}  // namespace p2pw::setup

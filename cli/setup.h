@@ -1,0 +1,41 @@
+// What `init` and `join` share: keys, addresses and owners of a machine that is being set up.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "cli/console.h"
+#include "daemon/client/config.h"
+#include "protocol/signing.h"
+
+namespace p2pw::setup {
+
+// The key file, made when it is missing (0600). Errors: as read_secret_file(), write_small_file().
+Result<SigningKey> load_or_make_key(const std::filesystem::path& file);
+
+NodeKey node_key_of(const SigningKey& key);
+
+// The address of this machine from which packets towards `peer` would leave: asks the kernel, sends nothing. Empty when
+// it has no route there.
+std::string local_address_towards(const std::string& peer);
+
+// How the two verbs say where the daemon listens.
+struct ListenOptions {
+  std::string address;  // where others reach it; empty = found out
+  std::string listen;   // what it binds; empty = `address`
+  std::uint16_t port = kDefaultLinkPort;
+  std::uint16_t swarm_port = kDefaultSwarmPort;
+};
+// `peer`: any address of the network to be reached, for finding out. Error: usage.
+Result<ListenConfig> listen_config(const ListenOptions& options, const std::string& peer);
+
+// The configuration's file and the state folder that --config, --state and their defaults mean, absolute.
+void place(Config& config, const Console& console);
+std::string name_for_people(const std::string& given);  // or the host name
+
+// Root sets up for others: where there is a user p2pw, the state folder becomes its own and the configuration readable for
+// it; the publisher key goes to who called sudo.
+Status give_to_daemon(const Config& config);
+Status give_to_caller(const std::filesystem::path& file);
+
+}  // namespace p2pw::setup
