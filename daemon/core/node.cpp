@@ -38,6 +38,7 @@ Result<std::unique_ptr<Node>> Node::start(boost::asio::io_context& io, Config co
 
 Node::~Node() {
   alive_.reset();
+  enrol_client_.reset();
   api_.reset();
   publish_server_.reset();
   head_signers_.clear();
@@ -56,7 +57,6 @@ void Node::shutdown(const std::string& reason) {
 Status Node::open_state() {
   P2PW_TRY(secrets_, load_fleet_secrets(config_.paths()));
   P2PW_TRY(enrolments_, load_enrolments(config_.paths()));
-  files_ = real_file_system();
   unsigned threads = config_.threads ? config_.threads : std::max(1u, std::thread::hardware_concurrency());
   pool_ = std::make_unique<WorkPool>(threads, [io = &io_](WorkPool::Task task) { io->post(std::move(task)); });
   return {};
@@ -81,7 +81,7 @@ Status Node::open_links(SwarmFactory swarm) {
     roster.configured_keys.push_back(b.key);
   }
   if (!self.member.trainer) {
-    P2PW_TRY(swarm_, swarm(*this));
+    P2PW_TRY(swarm_, swarm(*this, self.member.key));
     self.swarm = Endpoint{config_.listen.reachable_at(), swarm_->listen_port()};
   }
 
@@ -121,7 +121,7 @@ Status Node::open_links(SwarmFactory swarm) {
 
 Status Node::open_channels() {
   for (const ChannelConfig& channel : config_.channels) {
-    P2PW_TRY(auto follower, Follower::open(config_, channel, *files_, *pool_, *this));
+    P2PW_TRY(auto follower, Follower::open(config_, channel, real_file_system(), *pool_, *this));
     Follower& opened = *follower;
     followers_[channel.name] = std::move(follower);
     if (config_.node.role != Role::trainer) continue;
@@ -174,6 +174,10 @@ void Node::tick() {
     wake_waiters();  // their time may be up
   }
   if (states_due_) send_states(false);
+  if (enrol_again_ && steady_now() >= *enrol_again_) {
+    enrol_again_.reset();
+    enrol();
+  }
 }
 
 WallTime Node::wall_now() const { return wall_clock(); }
@@ -314,32 +318,48 @@ Result<wire::EnrolReply> Node::link_enrol(const Bytes& enrolment_id, const NodeK
   return reply;
 }
 
+// Asks the token's bootstrap daemons in turn, until one lets us in or the token has expired.
 void Node::enrol() {
   auto pending = load_pending_enrolment(config_.paths());
   if (!pending.ok()) return;
-  enrol_with(io_, config_, std::move(*pending), [this, weak = std::weak_ptr<int>(alive_)](Result<wire::EnrolReply> reply) {
-    if (weak.expired()) return;
-    if (!reply.ok()) {
-      spdlog::error("cannot enrol: {}", reply.error().message);
+  const auto& ask = pending->bootstraps[enrol_attempts_++ % pending->bootstraps.size()];
+  auto key = load_node_key(config_.paths());
+  auto identity = key.ok() ? NodeIdentity::make(*key) : Result<NodeIdentity>(key.error());
+  if (!identity.ok()) return;
+  EnrolRequest request{.identity = std::move(*identity),
+                       .endpoint = {ask.endpoint.host, ask.endpoint.port},
+                       .expected = ask.node,
+                       .id = pending->enrolment,
+                       .secret = pending->secret};
+  if (!config_.listen.wildcard()) request.bind_address = config_.listen.address;
+  enrol_client_ = p2pw::enrol(io_, std::move(request), [this](Result<wire::EnrolReply> reply) { enrolled(std::move(reply)); });
+}
+
+void Node::enrolled(Result<wire::EnrolReply> reply) {
+  if (!reply.ok()) {
+    spdlog::warn("cannot enrol yet: {}", reply.error().message);
+    enrol_again_ = steady_now() + std::chrono::seconds(1);
+    return;
+  }
+  for (int i = reply->secrets_size() - 1; i >= 0; --i) {  // oldest first, so that the newest becomes the current one
+    auto secret = FleetSecret::parse(reply->secrets(i));
+    Status added = secret.ok() ? add_fleet_secret(config_.paths(), *secret) : Status(secret.error());
+    if (!added.ok()) {
+      spdlog::error("cannot keep the fleet secret: {}", added.error().message);
       return;
     }
-    for (const std::string& text : reply->secrets()) {
-      auto secret = FleetSecret::parse(text);
-      if (!secret.ok()) continue;
-      if (auto added = add_fleet_secret(config_.paths(), *secret); !added.ok()) {
-        spdlog::error("cannot keep the fleet secret: {}", added.error().message);
-        return;
-      }
-    }
-    auto secrets = load_fleet_secrets(config_.paths());
-    if (!secrets.ok()) return;
-    secrets_ = std::move(*secrets);
-    std::vector<FleetSecret> copies;
-    for (const FleetSecret& secret : secrets_) copies.push_back(secret.clone());
-    hub_->set_fleet_secrets(std::move(copies));
-    drop_pending_enrolment(config_.paths());
-    spdlog::info("enrolled in the fleet");
-  });
+  }
+  auto secrets = load_fleet_secrets(config_.paths());
+  if (!secrets.ok()) {
+    spdlog::error("cannot read the fleet secrets back: {}", secrets.error().message);
+    return;
+  }
+  secrets_ = std::move(*secrets);
+  std::vector<FleetSecret> copies;
+  for (const FleetSecret& secret : secrets_) copies.push_back(secret.clone());
+  hub_->set_fleet_secrets(std::move(copies));
+  drop_pending_enrolment(config_.paths());
+  spdlog::info("enrolled in the fleet");
 }
 
 }  // namespace p2pw

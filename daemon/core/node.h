@@ -18,6 +18,7 @@
 #include "daemon/core/head_signer.h"
 #include "daemon/core/publisher.h"
 #include "daemon/core/roster.h"
+#include "daemon/link/enrol_client.h"
 #include "daemon/link/link_hub_tls.h"
 #include "daemon/spread/spread.h"
 #include "daemon/swarm/swarm.h"
@@ -26,7 +27,7 @@
 namespace p2pw {
 
 // Made by main: so that this library needs no libtorrent.
-using SwarmFactory = std::function<Result<std::unique_ptr<Swarm>>(SwarmEvents& events)>;
+using SwarmFactory = std::function<Result<std::unique_ptr<Swarm>>(SwarmEvents& events, const NodeKey& self)>;
 
 class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public FollowerHost {
  public:
@@ -84,6 +85,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   Status open_channels();
   Status open_servers();
   void enrol();
+  void enrolled(Result<wire::EnrolReply> reply);
   void tick();
   void send_states(bool all);
   void wake_waiters();
@@ -120,7 +122,6 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
 
   boost::asio::io_context& io_;
   Config config_;
-  std::unique_ptr<FileSystem> files_;
   EventLog events_;
   WallTime started_;
   std::vector<FleetSecret> secrets_;
@@ -145,6 +146,9 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   std::map<std::tuple<Channel, Version, Region>, Sent> sent_;
   std::vector<std::function<bool()>> waiters_;
   boost::asio::steady_timer timer_;
+  std::unique_ptr<EnrolClient> enrol_client_;
+  std::size_t enrol_attempts_ = 0;
+  std::optional<SteadyTime> enrol_again_;
   std::uint64_t ticks_ = 0;
   std::shared_ptr<int> alive_ = std::make_shared<int>();
 };
