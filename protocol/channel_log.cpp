@@ -192,9 +192,6 @@ LogAnswer ChannelLog::take_anchor_again(const VerifiedRecord& record) {
     return refused(ErrorCode::integrity,
                    "an anchor of " + version_text(open.version) + " does not belong to it");
   }
-  for (const auto& [at, id] : again_) {
-    if (at < open.version) kill(runs_.at(id));
-  }
   again_.emplace(open.version, id_as<RunId>(record.id()));
   return insert_run(Run(record, open.version, true));
 }
@@ -279,15 +276,9 @@ LogAnswer ChannelLog::take_seal(const VerifiedRecord& record) {
   return answered(Took::accepted);
 }
 
-void ChannelLog::completed(Run& run) {
+void ChannelLog::completed(const Run& run) {
   emit(LogEvent::Kind::sealed, run);
-  if (!run.again()) {
-    highest_sealed_ = std::max(highest_sealed_, run.version());
-    return;
-  }
-  for (const auto& [at, id] : again_) {
-    if (at <= run.version()) kill(runs_.at(id));
-  }
+  if (!run.again()) highest_sealed_ = std::max(highest_sealed_, run.version());
 }
 
 LogAnswer ChannelLog::take_abandon(const VerifiedRecord& record) {

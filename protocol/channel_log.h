@@ -9,7 +9,7 @@
 //   was abandoned, or when a higher version was opened that does not build on it.
 // - An anchor of a version that is already sealed is outside the chain: its `open` names that very version's
 // seal as the
-//   previous one, and its own seal must lead to the same slab table.
+//   previous one, and its own seal must lead to the same slab table. Such a run dies by `abandon` only.
 // - Nothing is ever taken back: a record that contradicts one that is known is refused, whichever came first.
 //
 // Records come over several links in any order. One that needs another one first is kept aside and taken up
@@ -157,14 +157,16 @@ class ChannelLog {
   LogAnswer take_head(const VerifiedRecord& record, WallTime now);
 
   LogAnswer insert_run(Run run);
-  void completed(Run& run);
+  void completed(const Run& run);
   void kill(Run& run);
   Status fits_children(const SealHash& hash, Version version, const Sha256& table) const;
   LogAnswer keep_aside(const VerifiedRecord& record, Missing missing);
   void retry_waiting(WallTime now);
   Run* find(const RunId& id);
   void emit(LogEvent::Kind kind, const Run& run, BundleIndex bundle = {});
-  std::vector<const VerifiedRecord*> records_of(Version version) const;
+  static void append_run(const Run& run, std::vector<const VerifiedRecord*>& out);
+  void append_version(Version version, std::vector<const VerifiedRecord*>& out) const;
+  void append_latest_extras(Version up_to, std::vector<const VerifiedRecord*>& out) const;
   void append_from(Version from, std::vector<const VerifiedRecord*>& out) const;
   const VerifiedRecord* seal_of(Version version, const SealHash& hash) const;
   const Run* sealed_again(Version version) const;

@@ -114,16 +114,16 @@ const VerifiedRecord* ChannelLog::seal_of(Version at, const SealHash& hash) cons
   return bare == bare_seals_.end() ? nullptr : &bare->second;
 }
 
-std::vector<const VerifiedRecord*> ChannelLog::records_of(Version at) const {
-  std::vector<const VerifiedRecord*> out;
-  const auto add_run = [&](const Run& run) {
-    out.push_back(&run.open_record());
-    for (const auto& [index, bundle] : run.bundles()) out.push_back(&bundle);
-    if (run.seal_record()) out.push_back(&*run.seal_record());
-  };
+void ChannelLog::append_run(const Run& run, std::vector<const VerifiedRecord*>& out) {
+  out.push_back(&run.open_record());
+  for (const auto& [index, bundle] : run.bundles()) out.push_back(&bundle);
+  if (run.seal_record()) out.push_back(&*run.seal_record());
+}
+
+void ChannelLog::append_version(Version at, std::vector<const VerifiedRecord*>& out) const {
   if (const Run* run = version(at); run != nullptr) {
     if (run->state() != RunState::dead) {
-      add_run(*run);
+      append_run(*run, out);
     } else if (run->abandon_record() && at > highest_sealed_) {
       out.push_back(&run->open_record());
       out.push_back(&*run->abandon_record());
@@ -131,11 +131,10 @@ std::vector<const VerifiedRecord*> ChannelLog::records_of(Version at) const {
   }
   const auto [begin, end] = again_.equal_range(at);
   for (auto it = begin; it != end; ++it) {
-    if (const Run& run = runs_.at(it->second); run.state() != RunState::dead) add_run(run);
+    if (const Run& run = runs_.at(it->second); run.state() != RunState::dead) append_run(run, out);
   }
   const auto certificate = certificates_.find(at);
   if (certificate != certificates_.end()) out.push_back(&certificate->second);
-  return out;
 }
 
 void ChannelLog::append_from(Version from, std::vector<const VerifiedRecord*>& out) const {
@@ -143,9 +142,19 @@ void ChannelLog::append_from(Version from, std::vector<const VerifiedRecord*>& o
   for (auto it = chain_.lower_bound(from); it != chain_.end(); ++it) versions.insert(it->first);
   for (auto it = again_.lower_bound(from); it != again_.end(); ++it) versions.insert(it->first);
   for (auto it = certificates_.lower_bound(from); it != certificates_.end(); ++it) versions.insert(it->first);
-  for (Version at : versions) {
-    for (const VerifiedRecord* record : records_of(at)) out.push_back(record);
+  for (Version at : versions) append_version(at, out);
+}
+
+// Anchors and certificates are made after their version, so one may have missed them though it has the chain.
+void ChannelLog::append_latest_extras(Version up_to, std::vector<const VerifiedRecord*>& out) const {
+  for (auto anchor = again_.upper_bound(up_to); anchor != again_.begin();) {
+    const Run& run = runs_.at((--anchor)->second);
+    if (run.state() == RunState::dead) continue;
+    append_run(run, out);
+    break;
   }
+  const auto certificate = certificates_.upper_bound(up_to);
+  if (certificate != certificates_.begin()) out.push_back(&std::prev(certificate)->second);
 }
 
 LogPosition ChannelLog::position() const {
@@ -153,6 +162,9 @@ LogPosition ChannelLog::position() const {
   out.version = unbroken_tip();
   if (const Run* tip = version(out.version); tip != nullptr) out.seal = tip->seal_hash();
   std::vector<const VerifiedRecord*> later;
+  if (delegate_) later.push_back(&*delegate_);
+  if (head_) later.push_back(&*head_);
+  append_latest_extras(out.version, later);
   append_from(out.version.next(), later);
   for (const Waiting& waiting : waiting_) later.push_back(&waiting.record);
   for (const VerifiedRecord* record : later) {
@@ -166,6 +178,7 @@ std::vector<const VerifiedRecord*> ChannelLog::newer_than(const LogPosition& pos
   if (delegate_) out.push_back(&*delegate_);
   const auto known = seals_.find(position.seal);
   if (known != seals_.end() && known->second.version == position.version) {
+    append_latest_extras(position.version, out);
     append_from(position.version.next(), out);
   } else if (position.version <= highest_sealed_) {
     // A stranger, or one from before what is kept here. The seal below the first version closes the chain for

@@ -99,6 +99,7 @@ Result<Bytes> unwrap(std::string_view text) {
                 "a join token of a format that this build does not know: update p2pw");
   }
   text.remove_prefix(kPrefix.size());
+  if (text.empty()) return damaged();
   Bytes bytes(text.size());
   std::size_t size = 0;
   const char* end = nullptr;
