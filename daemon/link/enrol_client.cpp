@@ -12,7 +12,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-class Request final : public EnrolClient, Attempt::Owner, Connection::User {
+class Request final : public EnrolClient, public Attempt::Owner, public Connection::User {
  public:
   using Done = std::function<void(Result<wire::EnrolReply>)>;
 
