@@ -34,13 +34,19 @@ class Life {
     }
   }
 
-  void expect_current_published() {
-    auto target = files_.read_link("/state/c/current");
-    if (!target) return;
-    Files found = files_in(files_, "/state/c/" + *target);
-    bool published = std::any_of(versions_.begin(), versions_.end(),
-                                 [&](Version v) { return series_.at(v).files == found; });
-    EXPECT_TRUE(published) << "current names something that was never published";
+  // `current` is absent or names a published version, and stays so when it is looked at. A slot that calls itself whole
+  // holds exactly its version.
+  void expect_exact() {
+    Files before = current();
+    EXPECT_TRUE(before.empty() || published(before)) << "current names something that was never published";
+    auto pair = SlotPair::open(files_, {"/state/c", {}, {}});
+    if (!pair) return;
+    EXPECT_TRUE(current() == before) << "current was lost";
+    for (const auto& slot : {(*pair)->standby(), (*pair)->active()}) {
+      if (slot == nullptr || slot->phase() != Slot::Phase::whole) continue;
+      EXPECT_TRUE(files_in(files_, slot->checkpoint()) == series_.at(slot->version()).files)
+          << "slot " << name_of(slot->name()) << " is not what it says";
+    }
   }
   Files current() {
     auto target = files_.read_link("/state/c/current");
@@ -48,6 +54,10 @@ class Life {
   }
 
  private:
+  bool published(const Files& found) {
+    return std::any_of(versions_.begin(), versions_.end(),
+                       [&](Version v) { return series_.at(v).files == found; });
+  }
   Status advance(SlotPair& pair, Version now) {
     auto next = std::find(versions_.begin(), versions_.end(), now);
     next = next == versions_.end() ? versions_.begin() : next + 1;
@@ -98,12 +108,12 @@ TEST_P(SlotCrash, AtEveryOperationTheSlotIsExactAndFinishes) {
     Status lived = life.live();
     ASSERT_EQ(lived.ok(), !files.dead()) << lived.error().message;
     power ? files.lose_power() : files.revive();
-    life.expect_current_published();
+    life.expect_exact();
     // And once more while it recovers.
     files.die_at(at / 3);
     (void)life.live();
     power ? files.lose_power() : files.revive();
-    life.expect_current_published();
+    life.expect_exact();
     lived = life.live();
     ASSERT_TRUE(lived) << lived.error().message;
     ASSERT_TRUE(life.current() == series.at(versions.back()).files);
