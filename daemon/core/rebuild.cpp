@@ -279,7 +279,7 @@ bool Rebuilder::Impl::replan() {
   std::shared_ptr<Slot> standby = slots_.standby();
   RebuildPlan plan = plan_rebuild(view_of(standby), view_of(slots_.active()), runs, locked_);
   waiting_for_slot_ = plan.start != RebuildStart::nothing && !slots_.standby_free();
-  bool same = sweep_ != nullptr && slot_ == standby && sweep_->plan().same_way(plan);
+  bool same = sweep_ != nullptr && !waiting_for_slot_ && slot_ == standby && sweep_->plan().same_way(plan);
   if (same) {
     plan_stale_ = false;
     return true;
