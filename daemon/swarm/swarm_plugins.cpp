@@ -5,7 +5,7 @@
 #include <libtorrent/peer_request.hpp>
 #include <stdexcept>
 
-#include "daemon/swarm/no_delay.h"
+#include "daemon/swarm/peer_internals.h"
 
 namespace p2pw {
 namespace {
@@ -64,6 +64,7 @@ SwarmConnection::SwarmConnection(std::shared_ptr<SwarmNet> net, std::shared_ptr<
       outgoing_(handle_.is_outgoing()) {
   if (outgoing_) {
     port_ = handle_.remote().port();
+    allow_hash_exchange(handle_, true);
   } else {
     set_no_delay(handle_);
   }
@@ -103,6 +104,8 @@ void SwarmConnection::on_connected() {
 
 bool SwarmConnection::on_handshake(lt::span<const char>) {
   ready_ = true;
+  // Without this a neighbour could make us write out of bounds: better no neighbour.
+  if (!allow_hash_exchange(handle_, false)) close(lt::errors::invalid_hash_request);
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "protocol/limits.h"
+#include "tests/swarm/raw_peer.h"
 #include "tests/swarm/swarm_world.h"
 
 namespace p2pw::testing {
@@ -158,6 +159,101 @@ TEST_F(SwarmTest, BytesThatFailTheirHashAreRefusedAndTheirSenderBlocked) {
   good.add(bundle, all_chunks(bundle));
   expect_complete({&c}, bundle);
   EXPECT_EQ(c.blocked.size(), 1u);
+}
+
+TEST_F(SwarmTest, StrangersGetNoAnswer) {
+  const TestBundle bundle = make_bundle(2 * kChunk, kChunk, 12);
+  TestNode &a = node(1), &b = node(2);
+  introduce({&a, &b});
+  a.add(bundle, all_chunks(bundle));
+  b.add(bundle);
+  expect_complete({&a, &b}, bundle);
+  const SwarmPeer peer = a.peer();
+  const std::string hash = wire_hash(bundle);
+  EXPECT_TRUE(answers_handshake(b.peer().address, peer.address, peer.port, hash));
+  EXPECT_FALSE(answers_handshake(TestNode::address_of(9), peer.address, peer.port, hash));
+  EXPECT_TRUE(loop_.run_until([&] { return a.swarm().counters().refused_strangers > 0; }));
+  // Nor does a member that has left.
+  a.swarm().set_members({});
+  EXPECT_TRUE(loop_.run_until([&] { return a.swarm().counters().connections == 0; }));
+  EXPECT_FALSE(answers_handshake(b.peer().address, peer.address, peer.port, hash));
+}
+
+TEST_F(SwarmTest, ANeighbourThatOwesBlocksAndStaysSilentIsCutOff) {
+  const TestBundle bundle = make_bundle(4 * kChunk, kChunk, 13);
+  SilentPeer silent(TestNode::address_of(200));
+  TestNode& a = node(1, [](SwarmOptions& o) { o.stall = std::chrono::milliseconds(300); });
+  TestNode& b = node(2);
+  SwarmPeer hung{{}, TestNode::address_of(200), silent.port()};
+  hung.key.data[0] = 200;
+  a.swarm().set_members({hung});
+  a.add(bundle);
+  ASSERT_TRUE(loop_.run_until([&] { return silent.requests() > 0; }));
+  EXPECT_TRUE(loop_.run_until([&] { return silent.closed() > 0; }));
+  // Everything was asked of the silent one; it is to be had from another all the same.
+  a.swarm().set_members({hung, b.peer()});
+  b.swarm().set_members({a.peer()});
+  b.add(bundle, all_chunks(bundle));
+  expect_complete({&a, &b}, bundle);
+}
+
+TEST_F(SwarmTest, DropCutsANeighbourAtOnce) {
+  const TestBundle bundle = make_bundle(4 * kChunk, kChunk, 14);
+  SilentPeer silent(TestNode::address_of(201));
+  TestNode& a = node(1, [](SwarmOptions& o) { o.stall = std::chrono::hours(1); });
+  SwarmPeer hung{{}, TestNode::address_of(201), silent.port()};
+  hung.key.data[0] = 201;
+  a.swarm().set_members({hung});
+  a.add(bundle);
+  ASSERT_TRUE(loop_.run_until([&] { return silent.requests() > 0; }));
+  EXPECT_EQ(silent.closed(), 0);
+  a.swarm().drop(hung.key);
+  EXPECT_TRUE(loop_.run_until([&] { return silent.closed() > 0; }));
+}
+
+TEST_F(SwarmTest, GuiltIsFoundEvenWhenAChunkCameFromTwo) {
+  // One chunk of many blocks: both neighbours contribute to it, one of them garbage.
+  const TestBundle bundle = make_bundle(limits::kMaxChunkBytes, limits::kMaxChunkBytes, 15);
+  TestNode &good = node(1), &bad = node(2), &c = node(3);
+  auto file = bad.file(bundle, all_chunks(bundle));
+  ASSERT_TRUE(file->write(0, Bytes(limits::kMaxChunkBytes, std::byte{9})).ok());
+  introduce({&good, &bad, &c});
+  good.add(bundle, all_chunks(bundle));
+  bad.swarm().add(bundle.id, bundle.record, bundle.roots, file);
+  c.add(bundle);
+  expect_complete({&c}, bundle);
+  for (const auto& [id, address] : c.blocked) EXPECT_EQ(address, bad.peer().address);
+}
+
+TEST_F(SwarmTest, ALimitIsObeyedBetweenPrivateAddresses) {
+  const TestBundle bundle = make_bundle(4 * kChunk, kChunk, 16);
+  TestNode& a = node(1, [](SwarmOptions& o) { o.upload_limit = 2'000'000; });
+  TestNode& b = node(2);
+  introduce({&a, &b});
+  const auto start = std::chrono::steady_clock::now();
+  a.add(bundle, all_chunks(bundle));
+  b.add(bundle);
+  expect_complete({&b}, bundle);
+  // A lower bound, which a busy machine cannot break: 1 MiB at 2 MB/s; without a limit it takes a few milliseconds.
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(250));
+}
+
+TEST_F(SwarmTest, HashMessagesEndTheConnection) {
+  const TestBundle bundle = make_bundle(4 * kChunk, kChunk, 17);
+  TestNode &a = node(1), &b = node(2);
+  introduce({&a, &b});
+  a.add(bundle, all_chunks(bundle));
+  ASSERT_TRUE(loop_.run_until([&] { return a.swarm().counters().torrents == 1; }));
+  const SwarmPeer peer = a.peer();
+  for (char message : {char(21), char(22), char(23)}) {
+    // For all blocks of the first chunk: pieces root, base layer, index, length, proof layers.
+    std::string body(1, message);
+    body += bundle.record.pieces_root.text();
+    body += std::string("\0\0\0\0" "\0\0\0\0" "\0\0\0\x10" "\0\0\0\6", 16);
+    EXPECT_TRUE(closes_on(b.peer().address, peer.address, peer.port, wire_hash(bundle), body)) << int(message);
+  }
+  b.add(bundle);
+  expect_complete({&b}, bundle);
 }
 
 TEST_F(SwarmTest, ManySmallBundles) {
