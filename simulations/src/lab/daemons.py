@@ -34,8 +34,9 @@ class Daemon:
 
     ANSWER_SECONDS = 5.0
 
-    def __init__(self, network, node, binaries, folder, usage):
+    def __init__(self, network, node, binaries, folder, usage, disk_mb_per_s=0):
         self._network = network
+        self._disk_mb_per_s = disk_mb_per_s
         self._binaries = binaries
         self._usage = usage
         self.node = node
@@ -58,10 +59,17 @@ class Daemon:
     def start(self):
         log = open(os.path.join(self.folder, "log"), "ab")
         self.process = self._network.start(
-            self.node, [self._binaries.p2pwd, "--config", self.config], stdout=log, stderr=log)
+            self.node, [self._binaries.p2pwd, "--config", self.config], stdout=log, stderr=log, env=self._environment())
         log.close()
         self.state = "up"
         self._usage.watch(self.name, self.process.pid)
+
+    def _environment(self):
+        environment = dict(os.environ)
+        if self._disk_mb_per_s:
+            environment["LD_PRELOAD"] = self._binaries.slow_disk
+            environment["P2PW_SLOW_DISK_MB_PER_S"] = f"{self._disk_mb_per_s:g}"
+        return environment
 
     def wait_ready(self, seconds=15):
         end = time.monotonic() + seconds

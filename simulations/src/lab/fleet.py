@@ -25,7 +25,8 @@ class Fleet:
         self._cursor = {}    # (name, life) -> id of the last log entry read
         self._token = None
         for node in network.hosts:
-            self.daemons[node.name] = Daemon(network, node, binaries, os.path.join(folder, node.name), self.usage)
+            self.daemons[node.name] = Daemon(network, node, binaries, os.path.join(folder, node.name), self.usage,
+                                             scenario.disk.get(node.name, 0))
 
     @property
     def trainer(self):

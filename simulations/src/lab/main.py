@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -17,18 +18,56 @@ SPARE_BYTES = 512 << 20
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="simulations/lab", description="Real daemons on an emulated WAN.")
+    parser = argparse.ArgumentParser(
+        prog="simulations/lab", description="Real daemons on an emulated WAN.",
+        epilog="Exit codes: 0 complete and bit-identical, 1 failed, 2 usage, 6 not complete in time, 77 skipped.")
     parser.add_argument("scenario", nargs="?", help="a file in simulations/scenarios, without .toml")
-    parser.add_argument("--selftest", action="store_true", help="measure the emulated network of the scenario (wan-2x3)")
+    parser.add_argument("--list", action="store_true", help="the scenarios, a line each")
+    parser.add_argument("--selftest", action="store_true", help="only measure the emulated network (of wan-2x3)")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="the build folder")
-    return parser.parse_args()
+    parser.add_argument("--build", help="a build folder that is ready (default: build/, made and brought up to date)")
+    parser.add_argument("--keep-logs", metavar="DIR", help="copy the daemons' logs and configurations there at the end")
+    options = parser.parse_args()
+    if not (options.scenario or options.selftest or options.list):
+        parser.error("which scenario? --list shows them")
+    return options
+
+
+def build(options):
+    """The build folder, with what this run needs in it."""
+    if options.build:
+        return options.build
+    folder = os.path.join(ROOT, "build")
+    targets = ["p2pw-tcp-pump"] if options.selftest else ["p2pw", "p2pwd", "p2pw-series", "p2pw-tcp-pump", "p2pw-slow-disk"]
+    if not os.path.exists(os.path.join(folder, "build.ninja")):
+        _shown(["cmake", "--preset", "release"])
+    _shown(["cmake", "--build", folder, "--target", *targets])
+    return folder
+
+
+def _shown(command):
+    """Its output is for people, so it goes to stderr."""
+    try:
+        done = subprocess.run(command, cwd=ROOT, stdout=sys.stderr, stdin=subprocess.DEVNULL)
+    except FileNotFoundError as error:
+        raise LabError(f"{command[0]} is not installed") from error
+    if done.returncode != 0:
+        raise LabError(f"{' '.join(command)} failed")
+
+
+def list_scenarios():
+    for entry in sorted(os.listdir(scenario.folder())):
+        if entry.endswith(".toml"):
+            print(f"{entry[:-5]:22} {scenario.load(entry[:-5]).about}")
+    return 0
 
 
 def work(options, plan, folder):
     pump = os.path.join(options.build, "bin", "p2pw-tcp-pump")
+
     def report(line):
         print(line, file=sys.stderr if options.json else sys.stdout, flush=True)
+
     try:
         host.require_emulation()
         if options.selftest:
@@ -44,7 +83,23 @@ def work(options, plan, folder):
         return skip(options, reason)
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
-        return 1
+        return FAILED
+    finally:
+        if options.keep_logs:
+            keep_logs(folder, options.keep_logs)
+
+
+def keep_logs(folder, target):
+    for name in sorted(os.listdir(folder)):
+        kept = os.path.join(target, name)
+        for wanted in ("log", "p2pw.toml"):
+            path = os.path.join(folder, name, wanted)
+            if os.path.isfile(path):
+                os.makedirs(kept, exist_ok=True)
+                shutil.copy(path, kept)
+        if name in ("seed.out", "seed.err", "router.log"):
+            os.makedirs(target, exist_ok=True)
+            shutil.copy(os.path.join(folder, name), target)
 
 
 def skip(options, reason):
@@ -56,9 +111,12 @@ def skip(options, reason):
 
 def main():
     options = arguments()
+    if options.list:
+        return list_scenarios()
     try:
         plan = scenario.load(options.scenario or "wan-2x3")
         host.require_emulation()
+        options.build = build(options)
     except Skipped as reason:
         return skip(options, reason)
     except LabError as error:

@@ -39,10 +39,19 @@ def node_seconds(run, version):
 
 def copies(run, counted, used):
     ledger = run.fleet.ledger
-    remote = [region.name for region in run.scenario.remote() if region.nodes]
+    remote = [region.name for region in run.scenario.remote() if region.nodes and not region.joins_at_seconds]
     payload = {name: share(ledger.payload_into(name, counted), used) for name in remote}
     wire = {name: share(run.traffic[name][1].bytes, used) for name in remote}
     return payload, wire, share(ledger.payload_from("trainer", counted), used)
+
+
+def late_copies(run, counted):
+    """Into regions that started late, of the whole lineage from the warm-up on."""
+    ledger = run.fleet.ledger
+    every = counted | {1}
+    used = sum(ledger.used_bytes(number) for number in every)
+    return {region.name: share(ledger.payload_into(region.name, every), used)
+            for region in run.scenario.remote() if region.joins_at_seconds}
 
 
 def cross_check(run, counted):
@@ -157,6 +166,7 @@ def assemble(run):
         "congestion": run.congestion,
         "rate_congestion": bare and bare.rate_congestion,
         "floor_edge": bare and bare.floor_edge,
+        "late_region_copies": late_copies(run, counted),
         "faults": run.faults.hit,
         "warnings": warnings,
     })

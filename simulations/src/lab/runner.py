@@ -24,14 +24,16 @@ class Binaries:
     p2pwd: str
     series: str
     pump: str
+    slow_disk: str
 
     @staticmethod
     def of(build):
-        at = {name: os.path.join(build, "bin", name) for name in ("p2pw", "p2pwd", "p2pw-series", "p2pw-tcp-pump")}
-        for path in at.values():
+        at = [os.path.join(build, "bin", name) for name in ("p2pw", "p2pwd", "p2pw-series", "p2pw-tcp-pump")]
+        at.append(os.path.join(build, "lib", "p2pw-slow-disk.so"))
+        for path in at:
             if not os.access(path, os.X_OK):
                 raise LabError(f"{path} is not there: build first (cmake --preset release && cmake --build build)")
-        return Binaries(*at.values())
+        return Binaries(*at)
 
 
 @dataclass

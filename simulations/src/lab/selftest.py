@@ -5,9 +5,12 @@ import time
 from .network import Network
 from .pump import Pump
 
+RATE_SECONDS = 2.0
+WARM_SECONDS = 4.0
+
 
 def run(scenario, folder, binary, report):
-    """Yields nothing; reports lines for people and returns the measured values."""
+    """Reports lines for people and returns the measured values."""
     begin = time.monotonic()
     network = Network(scenario, folder)
     try:
@@ -28,6 +31,7 @@ def measure(network, binary, report):
     scenario = network.scenario
     sites = [first_of(network, i) for i in range(len(scenario.regions)) if any(h.access == i for h in network.hosts)]
     pump = Pump(network, binary, sites)
+    congestion = scenario.congestion or ("bbr" if scenario.lossy() else "cubic")
     rows = []
     for a in sites:
         for b in sites:
@@ -35,15 +39,16 @@ def measure(network, binary, report):
                 continue
             asked = 2 * scenario.delay_us(a.access, b.access) / 1e6
             measured = pump.ping(a, b)
+            warm = max(0.5, 10 * asked)
             path = min(scenario.regions[a.access].access.up_bits, scenario.regions[b.access].access.down_bits)
-            alone = pump.rates([(a, b)], scenario.congestion)[0]
+            alone = pump.rates([(a, b)], congestion, warm, RATE_SECONDS)[0]
             rows.append({"from": a.region, "to": b.region, "rtt_asked": asked, "rtt_measured": measured,
                          "rate_asked": path, "rate_measured": alone})
             report(f"{a.region:>8} -> {b.region:8} round trip {measured * 1e3:6.1f} ms (asked {asked * 1e3:.1f}), "
                    f"{alone / 1e6:6.1f} Mbit/s on the wire (asked {path / 1e6:.0f})")
     before = network.traffic()
     chain = list(zip(sites, sites[1:]))
-    together = pump.rates(chain, scenario.congestion) if len(chain) > 1 else []
+    together = pump.rates(chain, congestion, WARM_SECONDS, RATE_SECONDS) if len(chain) > 1 else []
     if together:
         names = " -> ".join(site.region for site in sites)
         report(f"all at once along {names}: " + ", ".join(f"{rate / 1e6:.1f}" for rate in together) + " Mbit/s")
