@@ -18,6 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kAskCancelledMs = 100;
+constexpr std::chrono::seconds kLastWord{2};
 constexpr std::size_t kPrefix = 8;
 constexpr std::size_t kReadBytes = 64u << 10;
 
@@ -56,6 +57,8 @@ PublishClient& PublishClient::operator=(PublishClient&& other) noexcept {
   std::swap(cancelled_, other.cancelled_);
   std::swap(inbox_, other.inbox_);
   std::swap(inbox_start_, other.inbox_start_);
+  std::swap(last_word_, other.last_word_);
+  std::swap(broken_, other.broken_);
   std::swap(closed_, other.closed_);
   std::swap(arrived_, other.arrived_);
   return *this;
@@ -84,7 +87,8 @@ Result<PublishClient> PublishClient::connect(const std::filesystem::path& socket
 
 Status PublishClient::wait_for(short events, Deadline until) {
   for (;;) {
-    if (cancelled_ && cancelled_()) return fail(ErrorCode::interrupted, "interrupted");
+    if (!last_word_ && cancelled_ && cancelled_()) return fail(ErrorCode::interrupted, "interrupted");
+    if (last_word_ && Clock::now() >= *last_word_) return fail(ErrorCode::interrupted, "interrupted");
     pollfd entry{descriptor_, events, 0};
     int ready = ::poll(&entry, 1, kAskCancelledMs);
     if (ready > 0) return {};
@@ -148,7 +152,12 @@ Status PublishClient::write_all(ByteView bytes) {
     if (put > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(put));
     } else if (number == EAGAIN || number == EWOULDBLOCK || number == EINTR) {
-      P2PW_CHECK(wait_for(POLLOUT, Deadline::max()));
+      Status writable = wait_for(POLLOUT, Deadline::max());
+      if (!writable && writable.error().code == ErrorCode::interrupted && !last_word_) {
+        stop_asking();
+        continue;
+      }
+      P2PW_CHECK(writable);
       P2PW_CHECK(check_arrived());
     } else {
       P2PW_CHECK(check_arrived());
@@ -159,6 +168,7 @@ Status PublishClient::write_all(ByteView bytes) {
 }
 
 Status PublishClient::send(const wire::PublishMessage& message, ByteView payload) {
+  if (broken_) return fail(ErrorCode::unreachable, "the connection to p2pwd is broken in the middle of a message");
   P2PW_CHECK(check_arrived());
   std::size_t header_bytes = message.ByteSizeLong();
   if (header_bytes > kMaxPublishHeader || payload.size() > kMaxPublishPayload) {
@@ -171,9 +181,14 @@ Status PublishClient::send(const wire::PublishMessage& message, ByteView payload
   if (!message.SerializeToArray(header.data() + kPrefix, static_cast<int>(header_bytes))) {
     return fail(ErrorCode::failed, "cannot serialize a publish message");
   }
+  broken_ = true;
   P2PW_CHECK(write_all(header));
-  return write_all(payload);
+  P2PW_CHECK(write_all(payload));
+  broken_ = false;
+  return {};
 }
+
+void PublishClient::stop_asking() { last_word_ = Clock::now() + kLastWord; }
 
 Status PublishClient::receive(wire::PublishMessage& message, Bytes& payload, std::chrono::milliseconds patience) {
   auto until = Clock::now() + patience;

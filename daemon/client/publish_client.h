@@ -8,7 +8,7 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
-#include <memory>
+#include <optional>
 
 #include "protocol/ids.h"
 #include "protocol/limits.h"
@@ -25,7 +25,8 @@ inline constexpr std::size_t kMaxPublishPayload = limits::kMaxBundleBytes;
 
 class PublishClient {
  public:
-  // `cancelled` is asked while a call waits; a call then ends with interrupted.
+  // `cancelled` is asked while a call waits; a call then ends with interrupted. A message that is half sent gets two
+  // seconds more, so that another one can follow it.
   static Result<PublishClient> connect(const std::filesystem::path& socket, std::function<bool()> cancelled = {});
   // On a connected stream socket; for tests and the daemon's side of them.
   static PublishClient adopt(int descriptor, std::function<bool()> cancelled = {});
@@ -36,6 +37,9 @@ class PublishClient {
   // What the daemon has said meanwhile is kept for receive(); when it is a PublishError, that is the answer. Errors:
   // that, unreachable (the daemon is gone), interrupted, limit.
   Status send(const wire::PublishMessage& message, ByteView payload = {});
+
+  // From now on calls wait for two seconds at most and ask nobody: for the last word after Ctrl-C.
+  void stop_asking();
 
   // The next message, its payload (if any) in `payload`. A PublishError becomes the error that it names. Errors:
   // unreachable, timed_out, interrupted, malformed, limit.
@@ -57,6 +61,8 @@ class PublishClient {
   std::function<bool()> cancelled_;
   Bytes inbox_;                     // read and not yet parsed
   std::size_t inbox_start_ = 0;
+  std::optional<Deadline> last_word_;  // set by stop_asking() and by Ctrl-C in the middle of a message
+  bool broken_ = false;             // half a message was sent
   bool closed_ = false;             // the daemon has hung up
   std::deque<Message> arrived_;     // parsed while sending
 };

@@ -1,0 +1,152 @@
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/daemon_access.h"
+#include "cli/publish_run.h"
+#include "cli/verb.h"
+#include "cli/wait.h"
+#include "daemon/client/files.h"
+
+namespace p2pw {
+namespace {
+
+constexpr std::size_t kMaxKeyFile = 4096;
+
+struct Options {
+  std::string directory, channel, kind = "auto", key, wait_active;
+  std::optional<std::int64_t> step;
+  std::uint64_t version = 0;
+  double timeout = 600;
+  unsigned threads = 0;
+  bool wait = false;
+};
+
+Result<SigningKey> publisher_key(const Options& options, const Config& config, const Channel& channel) {
+  std::filesystem::path file = options.key.empty() ? publisher_key_path(config.file) : std::filesystem::path(options.key);
+  P2PW_TRY(std::string text, read_secret_file(file, kMaxKeyFile));
+  auto key = SigningKey::parse(text);
+  if (!key) return fail(key.error().code, file.string() + ": " + key.error().message);
+  const ChannelConfig* configured = config.channel(channel);
+  if (configured != nullptr && configured->publisher != key->verifying_key()) {
+    return fail(ErrorCode::untrusted, file.string() + " is not the publisher key of channel " + channel.str() + " in " +
+                                          config.file.string() + ": nodes would refuse the version");
+  }
+  return key;
+}
+
+// Whom the delegate in force names. Nothing when there is none to renew; then only `head` stays away.
+std::optional<VerifyingKey> online_key(const Config& config, const Channel& channel, const SigningKey& publisher,
+                                       Console& console) {
+  auto envelope = read_small_file(config.paths().delegate(channel), limits::kMaxRecordBytes);
+  if (envelope) {
+    RecordVerifier verifier(channel, publisher.verifying_key());
+    auto record = verifier.verify(as_bytes(envelope.value()), WallTime{});
+    if (record && record->as<DelegateRecord>() != nullptr) return record->as<DelegateRecord>()->key;
+  }
+  console.note("The delegate of channel " + channel.str() + " cannot be renewed (" +
+               (envelope ? config.paths().delegate(channel).string() + " does not verify" : envelope.error().message) +
+               "); without one that is valid, nodes cannot tell a frozen channel from an idle one.");
+  return std::nullopt;
+}
+
+std::string describe(const PublishResult& result, double seconds) {
+  double share = 100.0 * static_cast<double>(result.delta_bytes) / static_cast<double>(std::max<std::uint64_t>(1, result.input_bytes));
+  char line[256];
+  std::snprintf(line, sizeof line, "version %llu: %s of %s, %.2f%% of %s; %.2f bits per changed element; staged in %s",
+                static_cast<unsigned long long>(result.version.value()), std::string(name_of(result.kind)).c_str(),
+                human_bytes(result.delta_bytes).c_str(), share, human_bytes(result.input_bytes).c_str(),
+                result.bits_per_changed_element(), human_seconds(seconds).c_str());
+  return line;
+}
+
+nlohmann::ordered_json json_of(const Options& options, const Channel& channel, const PublishResult& result, double seconds) {
+  nlohmann::ordered_json object = {{"channel", channel.str()},
+                                   {"version", result.version.value()},
+                                   {"parent", result.parent.value()},
+                                   {"kind", name_of(result.kind)},
+                                   {"delta_bytes", result.delta_bytes},
+                                   {"input_bytes", result.input_bytes},
+                                   {"changed_elements", result.changed_elements},
+                                   {"total_elements", result.total_elements},
+                                   {"bits_per_changed_element", result.bits_per_changed_element()},
+                                   {"bundles", result.bundles},
+                                   {"seconds", seconds}};
+  if (options.step) object["step"] = *options.step;
+  return object;
+}
+
+Result<PublishResult> publish(const Options& options, const Config& config, const Channel& channel, Console& console) {
+  P2PW_TRY(SigningKey key, publisher_key(options, config, channel));
+  PublishRequest request;
+  request.directory = options.directory;
+  request.channel = channel;
+  request.version = options.version;
+  if (options.kind != "auto") request.kind = options.kind == "anchor" ? Kind::anchor : Kind::delta;
+  request.step = options.step;
+  request.wait_for_fleet = options.wait;
+  request.threads = options.threads;
+  P2PW_TRY(Layout layout, Layout::scan(request.directory));
+  request.online_key = online_key(config, channel, key, console);
+  P2PW_TRY(PublishClient daemon, PublishClient::connect(config.publish_socket(), interrupted));
+  auto progress = [&console](const char* what, std::uint64_t done, std::uint64_t total) {
+    std::string_view label = what;
+    label == "diff" ? console.progress(label, done, total) : console.count(label, done, total);
+  };
+  PublishRun run(daemon, key, request, interrupted, progress);
+  auto result = run.run(layout);
+  console.finish();
+  return result;
+}
+
+Status seed(const Options& options, Console& console) {
+  auto started = std::chrono::steady_clock::now();
+  P2PW_TRY(Channel channel, chosen_channel(console, options.channel));
+  P2PW_TRY(Config config, daemon_config(console));
+  FleetWait wanted;
+  if (!options.wait_active.empty()) {
+    P2PW_TRY(wanted.percent, parse_percent(options.wait_active));
+  }
+  catch_interrupts();
+  P2PW_TRY(PublishResult result, publish(options, config, channel, console));
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  nlohmann::ordered_json object = json_of(options, channel, result, seconds);
+  std::string text = describe(result, seconds);
+  if (!options.wait_active.empty()) {
+    console.partial(object);
+    ApiClient api(config.api_socket(), interrupted);
+    wanted.channel = channel;
+    wanted.version = result.version.value();
+    wanted.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1000));
+    P2PW_TRY(api::WaitReply reply, wait_for_fleet(api, wanted, console));
+    object["active"] = reply.active;
+    object["total"] = reply.total;
+    text += "\nactive on " + std::to_string(reply.active) + " of " + std::to_string(reply.total) + " nodes";
+  }
+  console.answer(object, text);
+  return {};
+}
+
+Run add_seed(CLI::App& verb) {
+  auto options = std::make_shared<Options>();
+  verb.add_option("DIR", options->directory, "Checkpoint folder: safetensors files and what lies beside them")->required();
+  verb.add_option("--channel,-c", options->channel, "Channel to publish on, when there are several");
+  verb.add_option("--step,-s", options->step, "Training step, a label that travels along");
+  verb.add_option("--version,-v", options->version, "Number of the version (default: the highest seen + 1)");
+  verb.add_option("--kind", options->kind, "delta, anchor (complete), or auto: chosen from a sample")
+      ->check(CLI::IsMember({"auto", "anchor", "delta"}))->capture_default_str();
+  verb.add_flag("--wait", options->wait, "Wait while the fleet is two versions behind, instead of exit code 7");
+  verb.add_option("--wait-active", options->wait_active, "Then wait until this share of the nodes serves it, like 95%");
+  verb.add_option("--timeout,-t", options->timeout, "For --wait-active, in seconds; exit code 6 when they are over")
+      ->check(CLI::Range(0.0, 1e7))->capture_default_str();
+  verb.add_option("--key", options->key, "Publisher key (default: publisher.key beside the configuration)")->type_name("FILE");
+  verb.add_option("--threads", options->threads, "Worker threads (default: one for each core)");
+  return [options](Console& console) { return seed(*options, console); };
+}
+
+const VerbRegistration kSeed({"seed", VerbGroup::publish, "Publish a checkpoint: the whole fleet rebuilds it bit for bit.",
+                              "p2pw seed checkpoints/step_0100 --channel policy --step 100 --wait-active 95%", add_seed});
+
+}  // namespace
+}  // namespace p2pw
