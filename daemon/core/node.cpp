@@ -254,11 +254,13 @@ void Node::send_states(bool all) {
     if (mine) *own.mutable_states()->add_states() = state;
     if (mine || state.region() == roster_->self().region.str()) *regional.mutable_states()->add_states() = state;
   }
+  bool near_hubs = roster_->witness();
+  for (const NodeKey& peer : roster_->regional_links()) near_hubs = near_hubs || roster_->find(peer)->bootstrap;
   for (const NodeKey& peer : hub_->links()) {
     const Member* member = roster_->find(peer);
-    if (!member) continue;
-    bool near_hub = member->region == roster_->self().region && member->bootstrap;
-    bool far_hub = member->region != roster_->self().region && member->bootstrap && roster_->witness();
+    if (!member || !member->bootstrap) continue;
+    bool near_hub = member->region == roster_->self().region || !near_hubs;
+    bool far_hub = !near_hub && roster_->witness();
     if (near_hub && own.has_states()) hub_->send(peer, own);
     if (far_hub && regional.has_states()) hub_->send(peer, regional);
   }

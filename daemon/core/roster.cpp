@@ -71,12 +71,16 @@ void Roster::members_message(const NodeKey& from, const wire::Members& message, 
   for (const auto& entry : message.entries()) {
     if (auto view = parse_member(entry); view.ok()) views.push_back(std::move(*view));
   }
-  // Only bootstrap daemons are believed about others; one that has just taken the role says so of itself here.
+  // Only bootstrap daemons are believed about others; one that has just taken the role says so of itself here, after the
+  // hello of its link.
+  auto own = std::find_if(views.begin(), views.end(), [&](const MemberView& v) { return v.info.member.key == from; });
   const Member* sender = find(from);
-  bool says_so = std::any_of(views.begin(), views.end(), [&](const MemberView& v) {
-    return v.info.member.key == from && v.info.member.bootstrap;
-  });
-  if (!sender || (!sender->bootstrap && !says_so)) return;
+  if (sender && !sender->bootstrap && own != views.end() && own->info.member.bootstrap && hub_.linked(from)) {
+    table_.link_up(own->info, now);
+    refresh(now);
+    sender = find(from);
+  }
+  if (!sender || !sender->bootstrap) return;
   table_.told(from, message.whole(), views, now);
   told_whole_ = told_whole_ || message.whole();
   refresh(now);

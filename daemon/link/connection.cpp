@@ -73,9 +73,9 @@ void Connection::close() {
   linger_.cancel();
 }
 
-void Connection::finish(std::optional<Outgoing> last) {
+void Connection::finish(std::optional<Outgoing> last, Queued queued) {
   if (!is_open()) return;
-  queue_ = SendQueue();
+  if (queued == Queued::drop) queue_ = SendQueue();
   if (last) queue_.push(std::move(*last));
   finishing_ = true;
   user_ = nullptr;

@@ -74,7 +74,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // At once and without a word. Idempotent.
   void close();
   // Writes what is begun and `last`, says goodbye to TLS and closes, all within a second; nothing is received any more.
-  void finish(std::optional<Outgoing> last);
+  enum class Queued { drop, send };
+  void finish(std::optional<Outgoing> last, Queued queued = Queued::drop);
   bool is_open() const { return !closed_ && !finishing_; }
 
   const TlsSession& tls() const { return tls_; }

@@ -307,8 +307,8 @@ void TlsLinkHub::Impl::decide_enrol(const std::shared_ptr<Attempt>& attempt) {
   }
   auto head = frame_head(message, 0);
   if (!head) spdlog::error("links: the answer to an enrolment is too large: {}", head.error().message);
-  connection->finish(head ? std::optional(Outgoing{.head = std::move(*head)})
-                          : std::nullopt);
+  // The answer to the handshake may still be queued, and goes first.
+  connection->finish(head ? std::optional(Outgoing{.head = std::move(*head)}) : std::nullopt, Connection::Queued::send);
 }
 
 void TlsLinkHub::Impl::attempt_proven(const std::shared_ptr<Attempt>& attempt) {
