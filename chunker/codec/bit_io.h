@@ -38,7 +38,7 @@ class BitWriter {
   void clear() { count_ = 0; }
   // REQUIRES before put(): room for `bits` more.
   void reserve(std::uint64_t bits) {
-    const std::size_t need = static_cast<std::size_t>((count_ + bits) / 8 + 16);
+    const std::size_t need = static_cast<std::size_t>((count_ + bits) / 8 + 80);
     if (bytes_.size() < need) bytes_.resize(need + need / 2);
   }
   // REQUIRES: width <= 56, value < 2^width.
@@ -66,6 +66,9 @@ class BitWriter {
     put_wide(shifted & ((std::uint64_t{1} << (extra + order)) - 1), extra + order);
   }
   std::uint64_t count() const { return count_; }
+  // For those that write many bits at once: into the room that reserve() made, from count() on.
+  std::uint8_t* data() { return bytes_.data(); }
+  void set_count(std::uint64_t count) { count_ = count; }
   std::size_t byte_count() const { return static_cast<std::size_t>((count_ + 7) / 8); }
   ByteView bytes() const { return std::as_bytes(std::span(bytes_.data(), byte_count())); }
 
@@ -75,7 +78,7 @@ class BitWriter {
 };
 
 // Reads what BitWriter wrote. The caller asks left() before it takes many values; get() itself never checks.
-// REQUIRES: 8 readable bytes after the last one.
+// REQUIRES: 64 readable bytes after the last one.
 class BitReader {
  public:
   BitReader() = default;
@@ -105,6 +108,8 @@ class BitReader {
     return true;
   }
   std::uint64_t count() const { return count_; }
+  const std::uint8_t* data() const { return at_; }
+  void set_count(std::uint64_t count) { count_ = count; }
 
  private:
   const std::uint8_t* at_ = nullptr;

@@ -6,9 +6,9 @@
 
 #include <array>
 #include <cstdint>
-#include <vector>
 
 #include "chunker/codec/element.h"
+#include "chunker/codec/scratch.h"
 
 namespace p2pw::codec {
 
@@ -19,10 +19,10 @@ constexpr unsigned class_of(unsigned exponent, unsigned top) {
   return below < kClasses ? below : kClasses - 1;
 }
 
-// The changed elements of one class, in order. Room beyond `count` is uninitialised; steps are of the element's width.
+// The changed elements of one class, in order.
 struct ClassChanges {
-  std::vector<std::uint32_t> ranks;  // place among the elements of the class
-  std::vector<std::uint8_t> steps;
+  Scratch<std::uint32_t> ranks;  // place among the elements of the class
+  Scratch<std::uint64_t> steps;  // packed, each of the element's width
   std::size_t count = 0;
   std::uint32_t size = 0;  // of the class
 
@@ -30,10 +30,9 @@ struct ClassChanges {
   T* steps_as() { return reinterpret_cast<T*>(steps.data()); }
   template <class T>
   const T* steps_as() const { return reinterpret_cast<const T*>(steps.data()); }
-  void reserve(std::size_t total, std::size_t width) {
-    if (ranks.size() >= total && steps.size() >= total * width) return;
-    ranks.resize(total + total / 2);
-    steps.resize((total + total / 2) * width);
+  void reserve(std::size_t total, std::size_t kept, std::size_t width) {
+    ranks.reserve(total, kept);
+    steps.reserve((total * width + 7) / 8, (kept * width + 7) / 8);
   }
 };
 using Changes = std::array<ClassChanges, kClasses>;

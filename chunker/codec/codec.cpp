@@ -1,12 +1,11 @@
 #include "chunker/codec/codec.h"
 
-#include <xxhash.h>
-
 #include <cstring>
 #include <string>
 
 #include "chunker/codec/frame_header.h"
 #include "chunker/codec/planes.h"
+#include "chunker/codec/slab_hash.h"
 #include "chunker/codec/sparse.h"
 #include "chunker/codec/zstd_coder.h"
 #include "protocol/limits.h"
@@ -22,16 +21,8 @@ ElementModel model_for(Dtype dtype, std::size_t bytes) {
 
 }  // namespace
 
-Digest digest_of(ByteView slab) {
-  const XXH128_hash_t hash = XXH3_128bits(slab.data(), slab.size());
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, hash);
-  Digest digest;
-  std::memcpy(digest.data.data(), canonical.digest, sizeof canonical.digest);
-  return digest;
-}
-
 struct SlabEncoder::State {
+  SlabHash hash;
   SparseEncoder sparse;
   PlanesCoder planes;
   ZstdCoder zstd;
@@ -74,17 +65,19 @@ SlabEncoder::SlabEncoder(SlabEncoder&&) noexcept = default;
 
 Encoded SlabEncoder::encode_delta(ByteView parent, ByteView now, Dtype dtype, Bytes& out) {
   Encoded result;
-  result.digest = digest_of(now);
   const ElementModel model = model_for(dtype, now.size());
   result.elements = now.size() / model.width;
   if (dtype == Dtype::bytes || parent.size() != now.size()) {
+    result.digest = digest_of(now);
     result.changed = parent.size() != now.size() || (!now.empty() && std::memcmp(parent.data(), now.data(), now.size()) != 0);
     if (!result.changed) return result;
     result.changed_elements = now.size();
     state_->put_patch(parent, now, out);
     return result;
   }
-  result.changed_elements = state_->sparse.compare(parent, now, model);
+  state_->hash.reset();
+  result.changed_elements = state_->sparse.compare(parent, now, model, state_->hash);
+  result.digest = state_->hash.finish();
   result.changed = result.changed_elements != 0;
   if (!result.changed) return result;
   const std::size_t start = out.size();
@@ -117,6 +110,7 @@ Encoded SlabEncoder::encode_anchor(ByteView now, Dtype dtype, Bytes& out) {
 }
 
 struct SlabDecoder::State {
+  SlabHash hash;
   SparseDecoder sparse;
   PlanesCoder planes;
   ZstdCoder zstd;
@@ -141,8 +135,9 @@ Result<Decoded> SlabDecoder::decode_in_place(ByteView frame, Dtype dtype, std::s
       break;
     case Mode::sparse:
       if (header.width != model.width) return fail(ErrorCode::malformed, "frame is of another element width");
-      P2PW_CHECK(state_->sparse.decode(in.rest(), model, header.changed, slab));
-      break;
+      state_->hash.reset();
+      P2PW_CHECK(state_->sparse.decode(in.rest(), model, header.changed, slab, state_->hash));
+      return Decoded{state_->hash.finish(), header.changed};
     case Mode::planes:
       if (header.width != model.width) return fail(ErrorCode::malformed, "frame is of another element width");
       P2PW_CHECK(state_->planes.decode(in, model, state_->zstd, slab));

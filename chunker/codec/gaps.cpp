@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <vector>
+
+#include "chunker/codec/kernels.h"
 
 namespace p2pw::codec {
 namespace {
@@ -66,34 +69,35 @@ unsigned pace_for(std::uint64_t marks, std::uint64_t universe) {
   return std::clamp(pace, kMinPace, kMaxPace);
 }
 
-void split_gaps(std::span<const std::uint32_t> marks, const GapCode& code, std::vector<std::uint8_t>& tokens,
-                BitWriter& places) {
+void split_gaps(std::span<const std::uint32_t> marks, const GapCode& code, TokenBuffer& tokens, BitWriter& places) {
+  if (marks.empty()) return;
   places.reserve(marks.size() * code.place_bits);
-  const std::uint32_t mask = (1u << code.place_bits) - 1;
-  std::uint32_t next = 0;
-  for (std::uint32_t mark : marks) {
-    const std::uint32_t gap = mark - next;
-    next = mark + 1;
-    std::uint32_t cell = gap >> code.place_bits;
-    for (; cell >= code.escape; cell -= code.escape) tokens.push_back(code.escape);
-    tokens.push_back(static_cast<std::uint8_t>(cell));
-    places.put(gap & mask, code.place_bits);
-  }
+  const std::size_t escapes = (marks.back() >> code.place_bits) / code.escape;
+  std::uint8_t* to = tokens.grow(marks.size() + escapes);
+  std::uint64_t at = places.count();
+  tokens.size += kernels().split_gaps(marks.data(), marks.size(), code, to, places.data(), at);
+  places.set_count(at);
 }
 
 bool join_gaps(std::span<const std::uint8_t> tokens, const GapCode& code, BitReader& places, std::uint64_t bound,
-               std::vector<std::uint32_t>& marks) {
-  marks.clear();
-  std::uint64_t next = 0;
+               Scratch<std::uint32_t>& marks, std::size_t& found) {
+  found = 0;
+  if (tokens.empty()) return true;
+  std::uint64_t cells = 0, escapes = 0;
   for (std::uint8_t token : tokens) {
-    next += std::uint64_t{token} << code.place_bits;
-    if (token == code.escape) continue;
-    if (places.left() < code.place_bits) return false;
-    next += places.get(code.place_bits);
-    if (next >= bound) return false;
-    marks.push_back(static_cast<std::uint32_t>(next++));
+    cells += token;
+    escapes += token == code.escape ? 1 : 0;
   }
-  return tokens.empty() || tokens.back() != code.escape;
+  const std::uint64_t count = tokens.size() - escapes;
+  // The second bound holds for every true frame, and keeps positions from wrapping.
+  if (cells << code.place_bits >= bound || count << code.place_bits > bound || tokens.back() == code.escape ||
+      places.left() < count * code.place_bits) {
+    return false;
+  }
+  std::uint64_t at = places.count();
+  found = kernels().join_gaps(tokens.data(), tokens.size(), code, places.data(), at, marks.reserve(tokens.size() + 64));
+  places.set_count(at);
+  return marks.data()[found - 1] < bound;
 }
 
 }  // namespace p2pw::codec

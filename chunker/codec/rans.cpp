@@ -4,6 +4,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "chunker/codec/kernels.h"
+
 namespace p2pw::codec {
 
 void RansModel::build(std::span<const std::uint16_t> shares) {
@@ -30,36 +32,28 @@ std::span<const std::uint16_t> rans_encode(std::span<const RansSequence> sequenc
   for (std::size_t s = sequences.size(); s-- > 0;) {
     const RansModel& model = *sequences[s].model;
     const auto symbols = sequences[s].symbols;
-    for (std::size_t i = symbols.size(); i-- > 0;) {
-      std::uint32_t& x = lanes[i % lane_count];
-      const std::uint32_t f = model.share[symbols[i]] & 0xFFFF, first = model.share[symbols[i]] >> 16;
-      if (x >> 20 >= f) {
-        *--out = static_cast<std::uint16_t>(x);
-        x >>= 16;
-      }
-      x = ((x / f) << kProbabilityBits) + x % f + first;
+    if (lane_count == kLanes) {
+      out = kernels().rans_encode(model, symbols.data(), symbols.size(), lanes.data(), out);
+    } else {
+      for (std::size_t i = symbols.size(); i-- > 0;) rans_put(model, symbols[i], lanes[0], out);
     }
   }
   return {out, scratch.data() + scratch.size()};
 }
 
 bool RansDecoder::decode(const RansModel& model, std::span<std::uint8_t> symbols) {
-  for (std::size_t i = 0; i < symbols.size(); ++i) {
-    std::uint32_t& x = lanes_[i % lane_count_];
-    const std::uint32_t entry = model.decode[x % kProbabilityScale];
-    symbols[i] = static_cast<std::uint8_t>(entry);
-    x = (entry >> 8 & 0xFFF) * (x >> kProbabilityBits) + (entry >> 20);
-    if (x < kLaneLow) {
-      if (at_ + 2 > words_.size()) return false;
-      x = x << 16 | static_cast<std::uint32_t>(words_[at_]) | static_cast<std::uint32_t>(words_[at_ + 1]) << 8;
-      at_ += 2;
-    }
+  if (lane_count_ == kLanes) {
+    at_ = kernels().rans_decode(model.decode, symbols.data(), symbols.size(), lanes_.data(), at_, end_);
+    return at_ != nullptr;
+  }
+  for (std::uint8_t& symbol : symbols) {
+    if (!rans_get(model.decode, symbol, lanes_[0], at_, end_)) return false;
   }
   return true;
 }
 
 bool RansDecoder::finished() const {
-  return at_ == words_.size() &&
+  return at_ == end_ &&
          std::all_of(lanes_.begin(), lanes_.begin() + lane_count_, [](std::uint32_t x) { return x >> 16 == 1; });
 }
 

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "chunker/codec/bit_io.h"
 #include "protocol/ids.h"
 
 namespace p2pw::codec {
@@ -32,6 +33,28 @@ struct alignas(64) RansModel {
   void build(std::span<const std::uint16_t> shares);
 };
 
+// One symbol backwards, one symbol forward.
+inline void rans_put(const RansModel& model, std::uint8_t symbol, std::uint32_t& lane, std::uint16_t*& out) {
+  const std::uint32_t f = model.share[symbol] & 0xFFFF, first = model.share[symbol] >> 16;
+  if (lane >> 20 >= f) {
+    *--out = static_cast<std::uint16_t>(lane);
+    lane >>= 16;
+  }
+  lane = ((lane / f) << kProbabilityBits) + lane % f + first;
+}
+inline bool rans_get(const std::uint32_t* table, std::uint8_t& symbol, std::uint32_t& lane, const std::byte*& words,
+                     const std::byte* words_end) {
+  const std::uint32_t entry = table[lane % kProbabilityScale];
+  symbol = static_cast<std::uint8_t>(entry);
+  lane = (entry >> 8 & 0xFFF) * (lane >> kProbabilityBits) + (entry >> 20);
+  if (lane < kLaneLow) {
+    if (words_end - words < 2) return false;
+    lane = lane << 16 | load_le<std::uint16_t>(words);
+    words += 2;
+  }
+  return true;
+}
+
 using Lanes = std::array<std::uint32_t, kLanes>;
 
 // One sequence to code with one model.
@@ -48,7 +71,7 @@ std::span<const std::uint16_t> rans_encode(std::span<const RansSequence> sequenc
 class RansDecoder {
  public:
   RansDecoder(const Lanes& lanes, unsigned lane_count, ByteView words)
-      : lanes_(lanes), lane_count_(lane_count), words_(words) {}
+      : lanes_(lanes), lane_count_(lane_count), at_(words.data()), end_(words.data() + words.size()) {}
   // False when the words run out; `symbols` is then unspecified.
   bool decode(const RansModel& model, std::span<std::uint8_t> symbols);
   // All words are used and every lane is back in [2^16, 2^17), as a true frame leaves it.
@@ -58,8 +81,8 @@ class RansDecoder {
  private:
   Lanes lanes_;
   unsigned lane_count_;  // 1 or kLanes
-  ByteView words_;
-  std::size_t at_ = 0;
+  const std::byte* at_;
+  const std::byte* end_;
 };
 
 // Shares of 4096 in proportion to `counts`: at least 1 for each that occurs, never all for one.

@@ -5,6 +5,7 @@
 
 #include "chunker/codec/byte_io.h"
 #include "chunker/codec/element.h"
+#include "chunker/codec/slab_hash.h"
 #include "protocol/result.h"
 
 namespace p2pw::codec {
@@ -15,8 +16,9 @@ class SparseEncoder {
   ~SparseEncoder();
   SparseEncoder(SparseEncoder&&) noexcept;
 
-  // Compares, and returns how many elements changed. REQUIRES: equal sizes, whole elements.
-  std::uint64_t compare(ByteView parent, ByteView now, const ElementModel& model);
+  // Compares, adds `now` to `hash` in the same sweep, and returns how many elements changed. REQUIRES: equal sizes,
+  // whole elements.
+  std::uint64_t compare(ByteView parent, ByteView now, const ElementModel& model, SlabHash& hash);
   // Appends the body of what compare() found. REQUIRES: something changed.
   void put(Bytes& out);
 
@@ -31,8 +33,9 @@ class SparseDecoder {
   ~SparseDecoder();
   SparseDecoder(SparseDecoder&&) noexcept;
 
-  // Patches `slab`. Errors: malformed.
-  Status decode(ByteView body, const ElementModel& model, std::uint64_t changed, std::span<std::byte> slab);
+  // Patches `slab` and adds what it then holds to `hash`. Errors: malformed.
+  Status decode(ByteView body, const ElementModel& model, std::uint64_t changed, std::span<std::byte> slab,
+                SlabHash& hash);
 
  private:
   struct State;

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "chunker/codec/classes.h"
+#include "chunker/codec/kernels.h"
 #include "chunker/codec/sparse.h"
 #include "chunker/codec/sparse_format.h"
 #include "chunker/codec/steps.h"
@@ -24,8 +26,9 @@ struct ClassPart {
   std::uint64_t large_count = 0;  // of them, with a step other than +-1
   std::unique_ptr<RansModel> table;
   std::size_t magnitudes = 0;  // begin, in tokens
-  std::vector<std::uint32_t> marks;
-  std::vector<std::uint8_t> steps;
+  Scratch<std::uint32_t> marks;
+  std::size_t mark_count = 0;
+  Scratch<std::uint64_t> steps;  // packed, each of the element's width
 };
 
 }  // namespace
@@ -37,8 +40,9 @@ struct SparseDecoder::State {
   std::uint64_t budget = 0;  // tokens that may still come
   unsigned last_pace = 0;
   std::array<ClassPart, kClasses> parts;
-  std::vector<std::uint8_t> head, plain, tokens;
-  std::vector<std::uint32_t> large;
+  std::vector<std::uint8_t> head, plain;
+  TokenBuffer tokens;
+  Scratch<std::uint32_t> large;
 
   bool get_pace(BitReader& in, GapCode& code) {
     std::uint64_t folded = 0;
@@ -67,8 +71,15 @@ struct SparseDecoder::State {
   template <class T>
   Status read_plain(BitReader& in);
   template <class T>
-  Status apply(std::span<std::byte> slab);
-  Status decode(ByteView body, std::uint64_t changed, std::span<std::byte> slab);
+  Status apply_floats(std::span<std::byte> slab, SlabHash& hash);
+  template <class T>
+  Status apply_integers(std::span<std::byte> slab, SlabHash& hash);
+  template <class T>
+  Status finish(BitReader& in, std::span<std::byte> slab, SlabHash& hash) {
+    P2PW_CHECK(read_plain<T>(in));
+    return model.is_float ? apply_floats<T>(slab, hash) : apply_integers<T>(slab, hash);
+  }
+  Status decode(ByteView body, std::uint64_t changed, std::span<std::byte> slab, SlabHash& hash);
 };
 
 Status SparseDecoder::State::read_head(BitReader& in, std::uint64_t& lane_count, std::uint64_t& word_count) {
@@ -107,11 +118,11 @@ Status SparseDecoder::State::read_head(BitReader& in, std::uint64_t& lane_count,
 }
 
 bool SparseDecoder::State::read_set(RansDecoder& rans, MarkSet& set, std::uint64_t& marked) {
-  set.begin = tokens.size();
+  set.begin = tokens.size;
   marked = 0;
   if (set.token_count == 0) return true;
-  tokens.resize(tokens.size() + set.token_count);
-  const auto symbols = std::span(tokens).subspan(set.begin);
+  const std::span<std::uint8_t> symbols(tokens.grow(set.token_count), set.token_count);
+  tokens.size += set.token_count;
   if (!rans.decode(*set.code.model, symbols)) return false;
   marked = set.token_count -
            static_cast<std::uint64_t>(std::count(symbols.begin(), symbols.end(), set.code.escape));
@@ -119,7 +130,7 @@ bool SparseDecoder::State::read_set(RansDecoder& rans, MarkSet& set, std::uint64
 }
 
 Status SparseDecoder::State::read_tokens(RansDecoder& rans) {
-  tokens.clear();
+  tokens.size = 0;
   std::uint64_t total = 0;
   for (ClassPart& part : parts) {
     if (part.positions.kind == kNone) continue;
@@ -132,9 +143,10 @@ Status SparseDecoder::State::read_tokens(RansDecoder& rans) {
     if (!read_set(rans, part.large, marked)) return malformed("ends inside its steps");
     if (marked > part.count) return malformed("has more steps than changes");
     part.large_count = part.large.kind == kMarked ? marked : part.count - marked;
-    part.magnitudes = tokens.size();
-    tokens.resize(tokens.size() + part.large_count);
-    if (!rans.decode(*part.table, std::span(tokens).subspan(part.magnitudes))) return malformed("ends inside its steps");
+    part.magnitudes = tokens.size;
+    const std::span<std::uint8_t> symbols(tokens.grow(part.large_count), part.large_count);
+    tokens.size += part.large_count;
+    if (!rans.decode(*part.table, symbols)) return malformed("ends inside its steps");
   }
   return {};
 }
@@ -144,27 +156,30 @@ Status SparseDecoder::State::read_plain(BitReader& in) {
   for (ClassPart& part : parts) {
     if (part.positions.kind == kNone) continue;
     const MarkSet& set = part.positions;
-    if (!join_gaps(std::span(tokens).subspan(set.begin, set.token_count), set.code, in, elements, part.marks)) {
+    if (!join_gaps(tokens.span(set.begin, set.begin + set.token_count), set.code, in, elements, part.marks,
+                   part.mark_count)) {
       return malformed("marks an element past its slab");
     }
     if (in.left() < part.count) return malformed("ends inside its signs");
-    part.steps.resize(part.count * sizeof(T));
-    T* steps = reinterpret_cast<T*>(part.steps.data());
-    for (std::uint64_t i = 0; i < part.count; ++i) steps[i] = in.get(1) != 0 ? static_cast<T>(~T{0}) : T{1};
+    T* steps = reinterpret_cast<T*>(part.steps.reserve(part.count * sizeof(T) / 8 + 64));
+    std::uint64_t at = in.count();
+    kernels().join_signs[std::countr_zero(sizeof(T))](in.data(), at, part.count, steps);
+    in.set_count(at);
     if (part.large.kind == kNone) continue;
-    if (!join_gaps(std::span(tokens).subspan(part.large.begin, part.large.token_count), part.large.code, in, part.count,
-                   large)) {
+    std::size_t large_marks = 0;
+    if (!join_gaps(tokens.span(part.large.begin, part.large.begin + part.large.token_count), part.large.code, in,
+                   part.count, large, large_marks)) {
       return malformed("marks a step past its class");
     }
     std::size_t next_mark = 0;
     std::uint64_t position = 0;
     for (std::uint64_t i = 0; i < part.large_count; ++i, ++position) {
       if (part.large.kind == kMarked) {
-        position = large[i];
+        position = large.data()[i];
       } else {
-        while (next_mark < large.size() && large[next_mark] == position) ++next_mark, ++position;
+        while (next_mark < large_marks && large.data()[next_mark] == position) ++next_mark, ++position;
       }
-      const unsigned token = tokens[part.magnitudes + i];
+      const unsigned token = tokens.bytes.data()[part.magnitudes + i];
       const unsigned extra = extra_bits_of(token);
       if (in.left() < extra) return malformed("ends inside its steps");
       const T magnitude = static_cast<T>(base_of(token) + in.get_wide(extra) + 2);
@@ -175,34 +190,61 @@ Status SparseDecoder::State::read_plain(BitReader& in) {
 }
 
 template <class T>
-Status SparseDecoder::State::apply(std::span<std::byte> slab) {
-  std::array<std::uint32_t, kClasses> seen{};
-  std::array<std::size_t, kClasses> mark{}, step{};
-  for (std::size_t at = 0; at < slab.size(); at += sizeof(T)) {
-    T bits = load_le<T>(slab.data() + at);
-    const unsigned k = model.is_float ? class_of(exponent_of(bits, model), static_cast<unsigned>(top)) : 0;
-    const ClassPart& part = parts[k];
-    const std::uint32_t rank = seen[k]++;
-    if (part.positions.kind == kNone) continue;
-    const bool marked = mark[k] < part.marks.size() && part.marks[mark[k]] == rank;
-    mark[k] += marked ? 1 : 0;
-    if (marked != (part.positions.kind == kMarked)) continue;
-    if (step[k] == part.count) return malformed("was made from another parent: a class is larger than it says");
-    T s;
-    std::memcpy(&s, part.steps.data() + sizeof(T) * step[k]++, sizeof s);
-    bits = model.is_float ? from_line(static_cast<T>(to_line(bits) + s)) : static_cast<T>(bits + s);
-    store_le(slab.data() + at, bits);
-  }
+Status SparseDecoder::State::apply_floats(std::span<std::byte> slab, SlabHash& hash) {
+  const ClassRule rule(model, static_cast<unsigned>(top));
+  ApplyCursor cursor{};
   for (unsigned k = 0; k < kClasses; ++k) {
-    if (parts[k].positions.kind != kNone && (mark[k] != parts[k].marks.size() || step[k] != parts[k].count)) {
-      return malformed("was made from another parent: a class is smaller than it says");
+    const ClassPart& part = parts[k];
+    ApplyCursor::Class& c = cursor.classes[k];
+    c.active = part.positions.kind != kNone;
+    if (!c.active) continue;
+    c.complement = part.positions.kind == kUnmarked;
+    c.marks = part.marks.data();
+    c.marks_end = part.marks.data() + part.mark_count;
+    c.steps = part.steps.data();
+    c.step_count = part.count;
+  }
+  const Kernels::Apply kernel = kernels().apply[std::countr_zero(sizeof(T))];
+  constexpr std::size_t kChunkBytes = kChunkElements * sizeof(T);
+  for (std::size_t at = 0; at < slab.size(); at += kChunkBytes) {
+    const std::size_t bytes = std::min(kChunkBytes, slab.size() - at);
+    kernel(slab.data() + at, bytes / sizeof(T), rule, cursor);
+    hash.add(slab.subspan(at, bytes));
+  }
+  for (const ApplyCursor::Class& c : cursor.classes) {
+    if (c.active && (c.overrun || c.marks != c.marks_end || c.step != c.step_count)) {
+      return malformed("was made from another parent: a class is not as large as it says");
     }
   }
   return {};
 }
 
-Status SparseDecoder::State::decode(ByteView body, std::uint64_t changed, std::span<std::byte> slab) {
-  constexpr std::size_t kPad = 8, kMaxHead = 16384;
+template <class T>
+Status SparseDecoder::State::apply_integers(std::span<std::byte> slab, SlabHash& hash) {
+  const ClassPart& part = parts[0];
+  const T* steps = reinterpret_cast<const T*>(part.steps.data());
+  auto patch = [&](std::uint64_t element, T step) {
+    std::byte* at = slab.data() + element * sizeof(T);
+    store_le(at, static_cast<T>(load_le<T>(at) + step));
+  };
+  if (part.positions.kind == kMarked) {
+    for (std::size_t i = 0; i < part.mark_count; ++i) patch(part.marks.data()[i], steps[i]);
+  } else if (part.positions.kind == kUnmarked) {
+    if (part.count + part.mark_count != elements) return malformed("says two things of how many elements changed");
+    std::uint64_t element = 0;
+    std::size_t mark = 0;
+    for (std::uint64_t i = 0; i < part.count; ++i, ++element) {
+      while (mark < part.mark_count && part.marks.data()[mark] == element) ++mark, ++element;
+      patch(element, steps[i]);
+    }
+  }
+  hash.add(slab);
+  return {};
+}
+
+Status SparseDecoder::State::decode(ByteView body, std::uint64_t changed, std::span<std::byte> slab,
+                                    SlabHash& hash) {
+  constexpr std::size_t kPad = 80, kMaxHead = 16384;
   elements = slab.size() / model.width;
   const std::size_t head_bytes = std::min(body.size(), kMaxHead);
   head.assign(head_bytes + kPad, 0);
@@ -233,10 +275,10 @@ Status SparseDecoder::State::decode(ByteView body, std::uint64_t changed, std::s
   if (!rest.empty()) std::memcpy(plain.data() + 2 * lane_count, rest.data(), rest.size());
   BitReader plain_bits(plain.data(), 2 * lane_count + rest.size());
   switch (model.width) {
-    case 1: P2PW_CHECK(read_plain<std::uint8_t>(plain_bits)); return apply<std::uint8_t>(slab);
-    case 2: P2PW_CHECK(read_plain<std::uint16_t>(plain_bits)); return apply<std::uint16_t>(slab);
-    case 4: P2PW_CHECK(read_plain<std::uint32_t>(plain_bits)); return apply<std::uint32_t>(slab);
-    default: P2PW_CHECK(read_plain<std::uint64_t>(plain_bits)); return apply<std::uint64_t>(slab);
+    case 1: return finish<std::uint8_t>(plain_bits, slab, hash);
+    case 2: return finish<std::uint16_t>(plain_bits, slab, hash);
+    case 4: return finish<std::uint32_t>(plain_bits, slab, hash);
+    default: return finish<std::uint64_t>(plain_bits, slab, hash);
   }
 }
 
@@ -245,9 +287,9 @@ SparseDecoder::~SparseDecoder() = default;
 SparseDecoder::SparseDecoder(SparseDecoder&&) noexcept = default;
 
 Status SparseDecoder::decode(ByteView body, const ElementModel& model, std::uint64_t changed,
-                             std::span<std::byte> slab) {
+                             std::span<std::byte> slab, SlabHash& hash) {
   state_->model = model;
-  return state_->decode(body, changed, slab);
+  return state_->decode(body, changed, slab, hash);
 }
 
 }  // namespace p2pw::codec
