@@ -41,7 +41,7 @@ class Life {
     EXPECT_TRUE(before.empty() || published(before)) << "current names something that was never published";
     auto pair = SlotPair::open(files_, {"/state/c", {}, {}});
     if (!pair) return;
-    EXPECT_TRUE(current() == before) << "current was lost";
+    EXPECT_TRUE(current() == before) << "current was lost: " << (*pair)->standby()->note();
     for (const auto& slot : {(*pair)->standby(), (*pair)->active()}) {
       if (slot == nullptr || slot->phase() != Slot::Phase::whole) continue;
       EXPECT_TRUE(files_in(files_, slot->checkpoint()) == series_.at(slot->version()).files)
