@@ -46,7 +46,10 @@ TEST_P(TorrentTest, LibtorrentMakesTheSameOfTheSameBytes) {
   const std::vector<char> made = creator.generate_buf();
   const lt::torrent_info theirs(made, lt::from_span);
   EXPECT_EQ(theirs.files().root(lt::file_index_t(0)), info.files().root(lt::file_index_t(0)));
-  EXPECT_EQ(info.piece_layer(lt::file_index_t(0)), theirs.piece_layer(lt::file_index_t(0)));
+  // BEP 52 has no layer for a single piece; libtorrent 2.0.8 writes one all the same.
+  if (info.num_pieces() > 1) {
+    EXPECT_EQ(info.piece_layer(lt::file_index_t(0)), theirs.piece_layer(lt::file_index_t(0)));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, TorrentTest,
