@@ -109,6 +109,13 @@ class BareTcp(unittest.TestCase):
         self.assertEqual(bare.slowest(read, [(0, 1), (1, 2)], [100.0, 199.0]), (0, 1))
 
 
+    def test_bbr_where_nothing_hinders_its_acknowledgements(self):
+        read = parsed(REGIONS)
+        self.assertEqual(bare.choices(read, tree.best(read)), [["cubic", "bbr"], ["cubic", "cubic"]])
+        lossy = parsed(REGIONS.replace("delay_ms = 43", "delay_ms = 43\nloss_percent = 0.1"))
+        self.assertEqual(bare.choices(lossy, tree.best(lossy)), [["bbr", "bbr"]])
+
+
 class Wire(unittest.TestCase):
     def test_payload_is_what_is_no_header(self):
         self.assertEqual(netem.Traffic(10 * 1514 + 5 * 66, 15, 0).payload(), 10 * 1448)

@@ -2,13 +2,13 @@
 //
 //   tcp_pump serve                                        prints {"port": P}, then serves until it is killed
 //   tcp_pump ping  HOST PORT --count N                    round trips of one byte
-//   tcp_pump rate  HOST PORT --connections C --warm-ms W --for-ms M --cc NAME
+//   tcp_pump rate  HOST PORT --connections C --warm-ms W --for-ms M --cc NAME [--pace-bits B]
 //                                                         goodput in a window of M ms that begins W ms after the first byte
 //   tcp_pump burst HOST PORT --connections C --warm-bytes W --bytes B --cc NAME
 //                                                         seconds from the first write of B bytes, over connections that
 //                                                         have already carried W, to the last byte at the receiver
 //
-// Each prints one JSON object. `burst` compares the sender's clock with the receiver's, so both must run on one
+// --pace-bits: all connections together send no faster than this. Each prints one JSON object. `burst` compares the sender's clock with the receiver's, so both must run on one
 // machine. Nothing runs longer than five minutes (`serve`: an hour).
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -160,6 +160,7 @@ struct Options {
   std::string host;
   std::uint16_t port = 0;
   std::uint64_t count = 20, connections = 4, warm_ms = 2000, for_ms = 3000, warm_bytes = 0, bytes = 0;
+  std::uint64_t pace_bits = 0;  // 0 = as fast as the congestion control lets them
   std::string congestion;
 };
 
@@ -175,6 +176,10 @@ int dial(const Options& options, const Header& header) {
       setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, options.congestion.data(),
                  static_cast<socklen_t>(options.congestion.size())) != 0) {
     fail("set the congestion control");
+  }
+  if (options.pace_bits > 0) {
+    const std::uint64_t bytes_per_second = options.pace_bits / 8 / options.connections;
+    setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_second, sizeof bytes_per_second);
   }
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -281,7 +286,8 @@ std::optional<Options> parse(int argc, char** argv) {
   options.port = static_cast<std::uint16_t>(std::strtoul(argv[3], nullptr, 10));
   const std::map<std::string, std::uint64_t*> numbers = {
       {"--count", &options.count},     {"--connections", &options.connections}, {"--warm-ms", &options.warm_ms},
-      {"--for-ms", &options.for_ms}, {"--warm-bytes", &options.warm_bytes},   {"--bytes", &options.bytes}};
+      {"--for-ms", &options.for_ms}, {"--warm-bytes", &options.warm_bytes},   {"--bytes", &options.bytes},
+      {"--pace-bits", &options.pace_bits}};
   for (int i = 4; i + 1 < argc; i += 2) {
     if (std::string(argv[i]) == "--cc") {
       options.congestion = argv[i + 1];
@@ -307,6 +313,6 @@ int main(int argc, char** argv) {
     if (verb == "burst") return burst(*options);
   }
   std::fprintf(stderr, "usage: tcp_pump serve | ping|rate|burst HOST PORT [--count N] [--connections C] [--warm-ms W] "
-                       "[--for-ms M] [--warm-bytes W] [--bytes B] [--cc NAME]\n");
+                       "[--for-ms M] [--warm-bytes W] [--bytes B] [--cc NAME] [--pace-bits B]\n");
   return 2;
 }

@@ -70,13 +70,20 @@ class Fleet:
         end = time.monotonic() + seconds
         missing = set(names)
         while time.monotonic() < end:
-            status = self.trainer.get("/v1/status")
-            missing = set(names) - {node.get("name") for node in status.get("nodes", []) if node.get("state") != "offline"}
+            missing = set(names) - self.seen_by_trainer()
             if not missing:
                 return
             self.check()
             time.sleep(0.1)
         raise LabError(f"after {seconds} s the trainer does not see {', '.join(sorted(missing))}")
+
+    def seen_by_trainer(self):
+        """Names of the nodes that the trainer's daemon knows to be live; none while it does not answer."""
+        try:
+            nodes = self.trainer.get("/v1/status").get("nodes", [])
+        except Unreachable:
+            return set()
+        return {node.get("name") for node in nodes if node.get("state") != "offline"}
 
     def check(self):
         for daemon in self.daemons.values():

@@ -34,12 +34,14 @@ class Pump:
         """The shortest round trip in seconds: what the network adds, without what a busy machine adds."""
         return self._end(self._begin("ping", source, sink, "--count", count))["min_ms"] / 1000
 
-    def rates(self, edges, congestion, warm_seconds=2.0, seconds=3.0, connections=4):
-        """Bits per second on the wire, headers included, of every (source, sink) while all are busy at once."""
+    def rates(self, pairs, congestion, warm_seconds=2.0, seconds=3.0, connections=4):
+        """Bits per second on the wire, headers included, of every (source, sink) while all are busy at once.
+
+        `congestion`: a name for each pair.
+        """
         options = ["--connections", connections, "--warm-ms", int(warm_seconds * 1000), "--for-ms", int(seconds * 1000)]
-        if congestion:
-            options += ["--cc", congestion]
-        running = [self._begin("rate", source, sink, *options) for source, sink in edges]
+        running = [self._begin("rate", source, sink, *options, *(["--cc", name] if name else []))
+                   for (source, sink), name in zip(pairs, congestion)]
         return [self._end(process)["goodput_bits"] * FULL_PACKET / FULL_PAYLOAD for process in running]
 
     def burst(self, source, sink, size, congestion, warm_bytes, connections=4):

@@ -4,6 +4,7 @@ from .netem import FULL_PAYLOAD
 
 GIB = 1 << 30
 CROSS_CHECK = 0.005       # wire against senders' counters
+BUSY = 0.1                # of all cores, by others
 TLS_RECORD = 22 / 16384   # bytes of TLS for each byte of bulk
 DEFAULT_CHUNK = 1 << 20
 
@@ -59,7 +60,7 @@ def cross_check(run, counted):
     ledger = run.fleet.ledger
     result = {}
     for region in run.scenario.remote():
-        if not region.nodes:
+        if not region.nodes or region.joins_at_seconds:
             continue
         control = ledger.control_into(region.name) - run.control_into_before[region.name]
         told = ledger.payload_into(region.name, counted) * (1 + TLS_RECORD) + control
@@ -136,6 +137,8 @@ def assemble(run):
     bare = run.bare(int(each)) if run.complete else None
     warnings = [f"{name}: netem saw {more:+.2%} of what senders wrote" for name, more in checked.items()
                 if abs(more) > CROSS_CHECK]
+    if run.others > BUSY:
+        warnings.append(f"other programs used {run.others:.0%} of this machine meanwhile: times say little")
     return rounded({
         "scenario": run.scenario.name,
         "complete": run.complete,
@@ -144,6 +147,7 @@ def assemble(run):
         "versions": len(versions),
         "dead_versions": sorted(dead),
         "bound_seconds": bare and bare.bound_seconds,
+        "bound_asked_seconds": bare and bare.bound_asked_seconds,
         "floor_seconds": bare and bare.floor_seconds,
         "rate_asked": bare and bare.rate_asked,
         "rate_measured": bare and bare.rate_measured,
@@ -168,5 +172,6 @@ def assemble(run):
         "floor_edge": bare and bare.floor_edge,
         "late_region_copies": late_copies(run, counted),
         "faults": run.faults.hit,
+        "other_cpu_share": run.others,
         "warnings": warnings,
     })

@@ -16,6 +16,7 @@ from .host import LabError, UML, require_tun, run, set_kernel
 from .private import die_with_parent
 
 WAN = "wan"
+NICE = -15
 
 
 class Router:
@@ -113,7 +114,7 @@ class UmlRouter(Router):
         ]
         self._process = subprocess.Popen(
             command, pass_fds=[channel], stdin=subprocess.DEVNULL, stdout=log_write, stderr=log_write,
-            preexec_fn=_prepare, start_new_session=True, env={"PATH": os.environ["PATH"], "TMPDIR": folder},
+            preexec_fn=_prepare, env={"PATH": os.environ["PATH"], "TMPDIR": folder},
         )
         theirs.close()
         os.close(log_write)
@@ -177,6 +178,15 @@ class UmlRouter(Router):
 
 
 def _prepare():
+    """The router must not wait for the daemons' computations: on a real WAN it is another machine.
+
+    Where the kernel schedules by sessions, a nice value only counts within its session, so the session gets one too.
+    """
     die_with_parent()
-    # The router must not wait for the daemons' computations: on a real WAN it is another machine.
-    os.setpriority(os.PRIO_PROCESS, 0, -15)
+    os.setsid()
+    os.setpriority(os.PRIO_PROCESS, 0, NICE)
+    try:
+        with open("/proc/self/autogroup", "w", encoding="ascii") as file:
+            file.write(str(NICE))
+    except OSError:
+        pass

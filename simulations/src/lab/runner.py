@@ -11,7 +11,7 @@ from .fleet import Fleet
 from .host import LabError
 from .network import Network
 from .pump import Pump
-from .watch import FirstBytes, FirstRead, LastBulk
+from .watch import FirstBytes, FirstRead, LastBulk, busy_seconds, usage
 
 MOST_CHUNK = 4 << 20
 POLL_SECONDS = 0.1
@@ -148,6 +148,8 @@ class Run:
             since = time.time() - self.began
             if todo and self._free() and since >= next_at:
                 number, checkpoint = todo.pop(0)
+                if self.versions and self.versions[-1].dead:
+                    self._begin_counting()  # what a dead version cost is not the next one's
                 self.versions.append(self._publish(number, checkpoint, *options))
                 next_at += self.scenario.payload.interval_seconds
             self._step(since)
@@ -166,6 +168,8 @@ class Run:
             return True
         last = self.versions[-1]
         if not last.seed.done() or self.fleet.trainer.state != "up":
+            return False
+        if "trainer" in self.faults.hit and not {d.name for d in self.fleet.live_nodes()} <= self.fleet.seen_by_trainer():
             return False
         return last.dead or self.scenario.payload.interval_seconds > 0 or self._everyone_has(last)
 
@@ -202,8 +206,11 @@ class Run:
             self.report(f"  {daemon.name} ({daemon.state}): {daemon.last_words()}")
 
     def _begin_counting(self):
+        for watcher in self._watchers:
+            watcher.close()
         self.fleet.poll()
         self.fleet.usage.begin()
+        self._busy_before = self._others_busy()
         self.control_before = self.fleet.ledger.control_bytes()
         self.control_into_before = {r.name: self.fleet.ledger.control_into(r.name) for r in self.scenario.regions}
         self.received_before = self.fleet.ledger.link_payload()
@@ -221,10 +228,19 @@ class Run:
         self.traffic = {name: tuple(now - old for now, old in zip(after[name], self.traffic_before[name])) for name in after}
         self.retransmitted = (self.network.retransmitted_segments() - self.retransmitted_before) * netem.FULL_PAYLOAD
         self.cpu = self.fleet.usage.cpu_seconds()
+        busy, there = (now - old for now, old in zip(self._others_busy(), self._busy_before))
+        self.others = max(0.0, busy / there)
         self.congestion = self.network.congestion_of_bulk()
         for watcher in self._watchers:
             watcher.close()
         self._watchers = []
+
+    def _others_busy(self):
+        """(CPU seconds of what is not ours, CPU seconds there were), both since some start."""
+        used, there = busy_seconds()
+        ours = [os.getpid(), *([self.network.router.pid()] if not self.network.on_host_kernel else [])]
+        mine = sum(now[1] for now in map(usage, ours) if now)
+        return used - mine - sum(self.fleet.usage.cpu_seconds().values()), there
 
     def verify(self):
         """{node: what differs}; empty words mean bit-identical with the last version."""
@@ -240,9 +256,7 @@ class Run:
         tree = trees.best(self.scenario, **self._tree_shape())
         if not trees.wan_edges(tree):
             return None
-        choices = [self.scenario.congestion] if self.scenario.congestion else (
-            ["bbr"] if self.scenario.lossy() else ["cubic", "bbr"])
-        return bare.measure(self.network, self.pump, self.sites, tree, payload_bytes, choices, self.congestion, self.report)
+        return bare.measure(self.network, self.pump, self.sites, tree, payload_bytes, self.congestion, self.report)
 
     def _tree_shape(self):
         asked = self.scenario.config.get("tree", {})

@@ -41,14 +41,14 @@ def measure(network, binary, report):
             measured = pump.ping(a, b)
             warm = max(0.5, 10 * asked)
             path = min(scenario.regions[a.access].access.up_bits, scenario.regions[b.access].access.down_bits)
-            alone = pump.rates([(a, b)], congestion, warm, RATE_SECONDS)[0]
+            alone = pump.rates([(a, b)], [congestion], warm, RATE_SECONDS)[0]
             rows.append({"from": a.region, "to": b.region, "rtt_asked": asked, "rtt_measured": measured,
                          "rate_asked": path, "rate_measured": alone})
             report(f"{a.region:>8} -> {b.region:8} round trip {measured * 1e3:6.1f} ms (asked {asked * 1e3:.1f}), "
                    f"{alone / 1e6:6.1f} Mbit/s on the wire (asked {path / 1e6:.0f})")
     before = network.traffic()
     chain = list(zip(sites, sites[1:]))
-    together = pump.rates(chain, congestion, WARM_SECONDS, RATE_SECONDS) if len(chain) > 1 else []
+    together = pump.rates(chain, [congestion] * len(chain), WARM_SECONDS, RATE_SECONDS) if len(chain) > 1 else []
     if together:
         names = " -> ".join(site.region for site in sites)
         report(f"all at once along {names}: " + ", ".join(f"{rate / 1e6:.1f}" for rate in together) + " Mbit/s")

@@ -44,6 +44,13 @@ def usage(pid):
     return anon, (int(times[11]) + int(times[12])) / _TICKS
 
 
+def busy_seconds():
+    """CPU seconds that ordinary processes of the whole machine have used, and (wall seconds x cores)."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system = (int(word) for word in file.readline().split()[1:4])
+    return (user + nice + system) / _TICKS, time.monotonic() * os.cpu_count()
+
+
 class Usage:
     """Peak of anonymous memory and CPU seconds since begin(), of named processes that may come and go."""
 
