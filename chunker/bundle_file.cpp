@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -50,9 +51,10 @@ BundleFile::~BundleFile() { ::close(fd_); }
 
 Result<std::shared_ptr<BundleFile>> BundleFile::open(const std::filesystem::path& path, const BundleRecord& record,
                                                      std::vector<ChunkRoot> roots) {
-  if (record.chunk_bytes < limits::kMinChunkBytes || record.chunk_bytes > limits::kMaxChunkBytes ||
-      record.used_bytes == 0 || record.used_bytes > limits::kMaxBundleBytes) {
-    return fail(ErrorCode::limit, "bundle file " + path.string() + ": the record states an impossible size");
+  if (!std::has_single_bit(record.chunk_bytes) || record.chunk_bytes < limits::kMinChunkBytes ||
+      record.chunk_bytes > limits::kMaxChunkBytes || record.used_bytes == 0 ||
+      record.used_bytes > limits::kMaxBundleBytes) {
+    return fail(ErrorCode::malformed, "bundle file " + path.string() + ": the record states an impossible size");
   }
   if (roots.size() != record.chunk_count()) {
     return fail(ErrorCode::malformed, "bundle file " + path.string() + ": " + std::to_string(roots.size()) +
@@ -88,11 +90,10 @@ std::uint32_t BundleFile::count() const { return count_.load(std::memory_order_a
 
 Status BundleFile::put(ChunkIndex chunk, ByteView used) {
   if (chunk.value() >= chunk_count() || used.size() != record_.chunk_used(chunk)) {
-    return fail(ErrorCode::malformed, "chunk " + std::to_string(chunk.value()) + " of bundle " +
+    return fail(ErrorCode::integrity, "chunk " + std::to_string(chunk.value()) + " of bundle " +
                                           std::to_string(record_.index.value()) + " has " +
                                           std::to_string(used.size()) + " bytes, which does not fit its record");
   }
-  if (has(chunk)) return {};
   if (chunk_root(used, record_.chunk_bytes) != roots_[chunk.value()]) {
     return fail(ErrorCode::integrity, "chunk " + std::to_string(chunk.value()) + " of bundle " +
                                           std::to_string(record_.index.value()) + " does not match its hash");
@@ -142,7 +143,7 @@ bool BundleFile::read_if_cached(std::uint64_t offset, std::span<std::byte> out) 
 
 Result<Bytes> BundleFile::chunk(ChunkIndex index) const {
   if (index.value() >= chunk_count() || !has(index)) {
-    return fail(ErrorCode::not_found, "chunk " + std::to_string(index.value()) + " of bundle " +
+    return fail(ErrorCode::incomplete, "chunk " + std::to_string(index.value()) + " of bundle " +
                                           std::to_string(record_.index.value()) + " is not here yet");
   }
   Bytes bytes(record_.chunk_used(index));
@@ -152,7 +153,7 @@ Result<Bytes> BundleFile::chunk(ChunkIndex index) const {
 
 bool BundleFile::covers(std::uint64_t offset, std::uint64_t length) const {
   if (length == 0) return true;
-  if (offset >= record_.padded_bytes() || length > record_.padded_bytes() - offset) return false;
+  if (offset >= record_.used_bytes || length > record_.used_bytes - offset) return false;
   const std::uint64_t last = (offset + length - 1) / record_.chunk_bytes;
   for (std::uint64_t i = offset / record_.chunk_bytes; i <= last; ++i) {
     if (!has(ChunkIndex(static_cast<std::uint32_t>(i)))) return false;

