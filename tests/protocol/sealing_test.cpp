@@ -1,6 +1,7 @@
 #include "protocol/sealing.h"
 
 #include <gtest/gtest.h>
+#include <sodium.h>
 
 #include <set>
 
@@ -139,6 +140,32 @@ TEST_F(SealerTest, WithNoOtherKeyAndNoFlippedBit) {
         sealer_.open(BundleIndex(2), FrameIndex(3), SlabId::tensor(4), ByteView(sealed_).first(size), opened_)
             .ok());
   }
+}
+
+// SPEC.md's formulas, written out with libsodium alone.
+TEST_F(SealerTest, FollowsTheSpecification) {
+  const auto number = [](std::uint64_t value, int width) {
+    std::string out;
+    for (int i = 0; i < width; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
+    return out;
+  };
+  const auto raw = [](const std::string& text) {
+    return reinterpret_cast<const unsigned char*>(text.data());
+  };
+  const std::string key_input =
+      "\x10p2pw frame key 1\x06policy" + number(9, 8) + number(2, 1) + std::string(run_context().salt.text());
+  const std::string data =
+      "\x0cp2pw frame 1\x06policy" + number(9, 8) + number(8, 8) + number(2, 1) + number(4, 4);
+  const std::string nonce = number(2, 4) + number(3, 4) + std::string(16, '\0');
+  unsigned char key[32];
+  crypto_generichash(key, sizeof key, raw(key_input), key_input.size(), secret_.raw().data(), 32);
+  Bytes plain(plain_.size());
+  ASSERT_EQ(crypto_aead_xchacha20poly1305_ietf_decrypt(
+                reinterpret_cast<unsigned char*>(plain.data()), nullptr, nullptr,
+                reinterpret_cast<const unsigned char*>(sealed_.data()), sealed_.size(), raw(data),
+                data.size(), raw(nonce), key),
+            0);
+  EXPECT_EQ(plain, plain_);
 }
 
 }  // namespace
