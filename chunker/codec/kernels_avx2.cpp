@@ -11,9 +11,9 @@
 namespace p2pw::codec {
 namespace {
 
-// To pack the chosen ones of eight lanes to the low end, and to spread the low ones to the chosen lanes.
+// To pack the chosen ones of eight lanes to the high end, and to spread the low ones to the chosen lanes.
 struct LaneOrders {
-  alignas(32) std::uint32_t pack[256][8];
+  alignas(32) std::uint32_t pack_high[256][8];
   alignas(32) std::uint32_t spread[256][8];
 };
 constexpr LaneOrders make_lane_orders() {
@@ -22,7 +22,10 @@ constexpr LaneOrders make_lane_orders() {
     unsigned count = 0;
     for (unsigned lane = 0; lane < 8; ++lane) {
       orders.spread[mask][lane] = count;
-      if (mask >> lane & 1) orders.pack[mask][count++] = lane;
+      count += mask >> lane & 1;
+    }
+    for (unsigned lane = 8, to = 8; lane-- > 0;) {
+      if (mask >> lane & 1) orders.pack_high[mask][--to] = lane;
     }
   }
   return orders;
@@ -195,27 +198,31 @@ inline std::size_t copy_ranks(const std::uint32_t* from, std::uint32_t size, std
   return _tzcnt_u32(~static_cast<std::uint32_t>(inside));
 }
 
-// Eight lanes of the encoder.
-struct Coded {
-  __m256i state, words;
-  unsigned count;
-};
-inline Coded encode8(__m256i x, __m256i symbols, __m256i active, const RansModel& model) {
-  const __m256i one = _mm256_set1_epi32(1);
-  const __m256i packed = _mm256_mask_i32gather_epi32(one, reinterpret_cast<const int*>(model.share), symbols, active, 4);
-  const __m256i reciprocal = _mm256_mask_i32gather_epi32(_mm256_set1_epi32(-1), reinterpret_cast<const int*>(model.reciprocal),
-                                                         symbols, active, 4);
+inline __m128i low_halves(__m256i v) {  // the low 16 bits of each lane
+  const __m256i low = _mm256_and_si256(v, _mm256_set1_epi32(0xFFFF));
+  return _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0xD8));
+}
+
+// One step of eight lanes of the encoder.
+inline __m256i encode8(const RansModel& model, __m256i x, __m256i symbols, __m256i active, std::uint16_t*& out) {
+  const __m256i packed = _mm256_mask_i32gather_epi32(_mm256_set1_epi32(1), reinterpret_cast<const int*>(model.share),
+                                                     symbols, active, 4);
   const __m256i f = _mm256_and_si256(packed, _mm256_set1_epi32(0xFFFF));
   // Both below 2^12: signed comparison will do.
   const __m256i full = _mm256_andnot_si256(_mm256_cmpgt_epi32(f, _mm256_srli_epi32(x, 20)), active);
   const unsigned mask = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(full)));
-  const __m256i words = _mm256_permutevar8x32_epi32(x, load256(kLaneOrders.pack[mask]));
+  const unsigned count = static_cast<unsigned>(_mm_popcnt_u32(mask));
+  // The words end where the last ones begin: they are packed to the high end, and what lies below is overwritten later.
+  const __m256i words = _mm256_permutevar8x32_epi32(x, load256(kLaneOrders.pack_high[mask]));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out - 8), low_halves(words));
+  out -= count;
   const __m256i y = _mm256_blendv_epi8(x, _mm256_srli_epi32(x, 16), full);
-  const __m256i even = _mm256_srli_epi64(_mm256_mul_epu32(y, reciprocal), 32);
-  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(y, 32), _mm256_srli_epi64(reciprocal, 32));
-  __m256i q = _mm256_blend_epi32(even, odd, 0xAA);
+  // y / f is below 2^20: a division of floats is at most one off, whatever the rounding, and is then put right.
+  const __m256 high = _mm256_cvtepi32_ps(_mm256_srli_epi32(y, 16));
+  const __m256 low = _mm256_cvtepi32_ps(_mm256_and_si256(y, _mm256_set1_epi32(0xFFFF)));
+  const __m256 value = _mm256_add_ps(_mm256_mul_ps(high, _mm256_set1_ps(65536.0f)), low);
+  __m256i q = _mm256_cvttps_epi32(_mm256_div_ps(value, _mm256_cvtepi32_ps(f)));
   __m256i r = _mm256_sub_epi32(y, _mm256_mullo_epi32(q, f));
-  // The quotient is at most one too large; for a share of 1, whose reciprocal does not fit, it is one too small.
   const __m256i over = _mm256_srai_epi32(r, 31);
   q = _mm256_add_epi32(q, over);
   r = _mm256_add_epi32(r, _mm256_and_si256(over, f));
@@ -224,72 +231,72 @@ inline Coded encode8(__m256i x, __m256i symbols, __m256i active, const RansModel
   r = _mm256_sub_epi32(r, _mm256_and_si256(under, f));
   const __m256i next = _mm256_add_epi32(_mm256_add_epi32(_mm256_slli_epi32(q, kProbabilityBits), r),
                                         _mm256_srli_epi32(packed, 16));
-  return {_mm256_blendv_epi8(x, next, active), words, static_cast<unsigned>(_mm_popcnt_u32(mask))};
+  return _mm256_blendv_epi8(x, next, active);
 }
 
-inline __m128i low_halves(__m256i v) {  // the low 16 bits of each lane
-  const __m256i low = _mm256_and_si256(v, _mm256_set1_epi32(0xFFFF));
-  return _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0xD8));
+inline __m256i widen8(const std::uint8_t* from) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
 }
 
+template <std::size_t kGroups>
 std::uint16_t* rans_encode(const RansModel& model, const std::uint8_t* symbols, std::size_t count, std::uint32_t* lanes,
                            std::uint16_t* out) {
-  __m256i x[2] = {load256(lanes), load256(lanes + 8)};
-  const __m256i lane = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
-  for (std::size_t g = (count + 15) / 16; g-- > 0;) {
-    const std::size_t left = count - g * 16;
-    std::uint8_t last[16] = {};
-    const std::uint8_t* from = symbols + g * 16;
-    if (left < 16) {
-      std::memcpy(last, from, left);
-      from = last;
-    }
-    for (int half = 1; half >= 0; --half) {
-      const __m256i s = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + 8 * half)));
-      const __m256i active =
-          _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(std::min<std::size_t>(left, 16)) - 8 * half), lane);
-      const Coded coded = encode8(x[half], s, active, model);
-      x[half] = coded.state;
-      alignas(16) std::uint16_t words[8];
-      _mm_store_si128(reinterpret_cast<__m128i*>(words), low_halves(coded.words));
-      out -= coded.count;
-      std::memcpy(out, words, coded.count * 2);
+  constexpr std::size_t kEights = 2 * kGroups, kStep = 8 * kEights;
+  __m256i x[kEights];
+  for (std::size_t g = 0; g < kEights; ++g) x[g] = load256(lanes + 8 * g);
+  const std::size_t whole = count / kStep * kStep;
+  if (whole != count) {
+    std::uint8_t last[kStep] = {};
+    std::memcpy(last, symbols + whole, count - whole);
+    const __m256i lane = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+    for (std::size_t g = kEights; g-- > 0;) {
+      const int left = static_cast<int>(count - whole) - static_cast<int>(8 * g);
+      x[g] = encode8(model, x[g], widen8(last + 8 * g), _mm256_cmpgt_epi32(_mm256_set1_epi32(left), lane), out);
     }
   }
-  store256(lanes, x[0]);
-  store256(lanes + 8, x[1]);
+  for (std::size_t at = whole; at != 0;) {
+    at -= kStep;
+    for (std::size_t g = kEights; g-- > 0;) {
+      x[g] = encode8(model, x[g], widen8(symbols + at + 8 * g), _mm256_set1_epi32(-1), out);
+    }
+  }
+  for (std::size_t g = 0; g < kEights; ++g) store256(lanes + 8 * g, x[g]);
   return out;
 }
 
+template <std::size_t kGroups>
 const std::byte* rans_decode(const std::uint32_t* table, std::uint8_t* symbols, std::size_t count, std::uint32_t* lanes,
                              const std::byte* words, const std::byte* words_end) {
-  __m256i x[2] = {load256(lanes), load256(lanes + 8)};
+  constexpr std::size_t kEights = 2 * kGroups, kStep = 8 * kEights;
+  __m256i x[kEights];
+  for (std::size_t g = 0; g < kEights; ++g) x[g] = load256(lanes + 8 * g);
   const __m256i low = _mm256_set1_epi32(kProbabilityScale - 1), zero = _mm256_setzero_si256();
-  for (; count >= 16 && words_end - words >= 32; count -= 16, symbols += 16) {
-    __m256i entry[2];
-    for (int half = 0; half < 2; ++half) {
-      entry[half] = _mm256_i32gather_epi32(reinterpret_cast<const int*>(table), _mm256_and_si256(x[half], low), 4);
-      const __m256i f = _mm256_and_si256(_mm256_srli_epi32(entry[half], 8), low);
-      x[half] = _mm256_add_epi32(_mm256_mullo_epi32(f, _mm256_srli_epi32(x[half], kProbabilityBits)),
-                                 _mm256_srli_epi32(entry[half], 20));
+  const __m256i low_byte = _mm256_set1_epi32(0xFF);
+  for (; count >= kStep && words_end - words >= static_cast<std::ptrdiff_t>(2 * kStep); count -= kStep, symbols += kStep) {
+    __m256i entry[kEights];
+    for (std::size_t g = 0; g < kEights; ++g) {
+      entry[g] = _mm256_i32gather_epi32(reinterpret_cast<const int*>(table), _mm256_and_si256(x[g], low), 4);
+      const __m256i f = _mm256_and_si256(_mm256_srli_epi32(entry[g], 8), low);
+      x[g] = _mm256_add_epi32(_mm256_mullo_epi32(f, _mm256_srli_epi32(x[g], kProbabilityBits)),
+                              _mm256_srli_epi32(entry[g], 20));
     }
-    for (int half = 0; half < 2; ++half) {
-      const __m256i empty = _mm256_cmpeq_epi32(_mm256_srli_epi32(x[half], 16), zero);
+    for (std::size_t g = 0; g < kEights; ++g) {
+      const __m256i empty = _mm256_cmpeq_epi32(_mm256_srli_epi32(x[g], 16), zero);
       const unsigned mask = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(empty)));
       const __m256i next = _mm256_permutevar8x32_epi32(
           _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(words))), load256(kLaneOrders.spread[mask]));
-      x[half] = _mm256_blendv_epi8(x[half], _mm256_or_si256(_mm256_slli_epi32(x[half], 16), next), empty);
+      x[g] = _mm256_blendv_epi8(x[g], _mm256_or_si256(_mm256_slli_epi32(x[g], 16), next), empty);
       words += 2 * _mm_popcnt_u32(mask);
     }
-    const __m256i bytes = _mm256_set1_epi32(0xFF);
-    const __m256i both = _mm256_permute4x64_epi64(
-        _mm256_packus_epi32(_mm256_and_si256(entry[0], bytes), _mm256_and_si256(entry[1], bytes)), 0xD8);
-    const __m128i packed = _mm_packus_epi16(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(symbols), packed);
+    for (std::size_t g = 0; g < kEights; g += 2) {
+      const __m256i both = _mm256_permute4x64_epi64(
+          _mm256_packus_epi32(_mm256_and_si256(entry[g], low_byte), _mm256_and_si256(entry[g + 1], low_byte)), 0xD8);
+      const __m128i packed = _mm_packus_epi16(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(symbols + 8 * g), packed);
+    }
   }
-  store256(lanes, x[0]);
-  store256(lanes + 8, x[1]);
-  return kScalarKernels.rans_decode(table, symbols, count, lanes, words, words_end);
+  for (std::size_t g = 0; g < kEights; ++g) store256(lanes + 8 * g, x[g]);
+  return kScalarKernels.rans_decode[kGroups - 1](table, symbols, count, lanes, words, words_end);
 }
 
 inline __m256i running_sum(__m256i v) {
@@ -420,12 +427,14 @@ const Kernels kAvx2Kernels = {
     "avx2",
     {compare<std::uint8_t>, compare<std::uint16_t>, compare<std::uint32_t>, compare_wide},
     {apply<std::uint8_t>, apply<std::uint16_t>, apply<std::uint32_t>, apply_wide},
-    rans_encode,
-    rans_decode,
+    {rans_encode<1>, rans_encode<2>},
+    {rans_decode<1>, rans_decode<2>},
     split_gaps,
     join_gaps,
     {split_steps<0>, split_steps16, split_steps<2>, split_steps<3>},
     {join_signs<0>, join_signs16, join_signs<2>, join_signs<3>},
+    {split_fields<std::uint8_t>, split_fields<std::uint16_t>, split_fields<std::uint32_t>, split_fields<std::uint64_t>},
+    {join_fields<std::uint8_t>, join_fields<std::uint16_t>, join_fields<std::uint32_t>, join_fields<std::uint64_t>},
 };
 
 }  // namespace p2pw::codec

@@ -228,59 +228,77 @@ inline std::size_t copy_ranks(const std::uint32_t* from, std::uint32_t size, std
   return _tzcnt_u32(~std::uint32_t{_mm512_cmplt_epu32_mask(marks, _mm512_set1_epi32(static_cast<int>(end)))});
 }
 
+// One step of 16 lanes of the encoder.
+inline __m512i encode16(const RansModel& model, __m512i x, __m512i symbols, __mmask16 active, std::uint16_t*& out) {
+  const __m512i packed = _mm512_mask_i32gather_epi32(_mm512_set1_epi32(1), active, symbols, model.share, 4);
+  const __m512i f = _mm512_and_si512(packed, _mm512_set1_epi32(0xFFFF));
+  const __mmask16 full = _mm512_mask_cmpge_epu32_mask(active, _mm512_srli_epi32(x, 20), f);
+  const unsigned words = static_cast<unsigned>(_mm_popcnt_u32(full));
+  out -= words;
+  _mm256_mask_storeu_epi16(out, static_cast<__mmask16>((1u << words) - 1),
+                           _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(full, x)));
+  const __m512i y = _mm512_mask_srli_epi32(x, full, x, 16);
+  // y / f is below 2^20: a division of floats is at most one off, whatever the rounding, and is then put right.
+  __m512i q = _mm512_cvttps_epi32(_mm512_div_ps(_mm512_cvtepu32_ps(y), _mm512_cvtepi32_ps(f)));
+  __m512i r = _mm512_sub_epi32(y, _mm512_mullo_epi32(q, f));
+  const __mmask16 over = _mm512_movepi32_mask(r);
+  q = _mm512_mask_sub_epi32(q, over, q, _mm512_set1_epi32(1));
+  r = _mm512_mask_add_epi32(r, over, r, f);
+  const __mmask16 under = _mm512_cmpge_epu32_mask(r, f);
+  q = _mm512_mask_add_epi32(q, under, q, _mm512_set1_epi32(1));
+  r = _mm512_mask_sub_epi32(r, under, r, f);
+  return _mm512_mask_add_epi32(x, active, _mm512_add_epi32(_mm512_slli_epi32(q, kProbabilityBits), r),
+                               _mm512_srli_epi32(packed, 16));
+}
+
+template <std::size_t kGroups>
 std::uint16_t* rans_encode(const RansModel& model, const std::uint8_t* symbols, std::size_t count, std::uint32_t* lanes,
                            std::uint16_t* out) {
-  __m512i x = _mm512_loadu_si512(lanes);
-  const std::size_t groups = (count + 15) / 16;
-  for (std::size_t g = groups; g-- > 0;) {
-    const std::size_t left = count - g * 16;
+  constexpr std::size_t kStep = 16 * kGroups;
+  __m512i x[kGroups];
+  for (std::size_t g = 0; g < kGroups; ++g) x[g] = _mm512_loadu_si512(lanes + 16 * g);
+  const std::size_t whole = count / kStep * kStep;
+  for (std::size_t g = kGroups; g-- > 0;) {
+    const std::size_t at = whole + 16 * g;
+    if (at >= count) continue;
+    const std::size_t left = count - at;
     const __mmask16 active = left >= 16 ? 0xFFFF : static_cast<__mmask16>((1u << left) - 1);
-    const __m512i s = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(active, symbols + g * 16));
-    const __m512i packed = _mm512_mask_i32gather_epi32(_mm512_set1_epi32(1), active, s, model.share, 4);
-    const __m512i reciprocal = _mm512_mask_i32gather_epi32(_mm512_set1_epi32(-1), active, s, model.reciprocal, 4);
-    const __m512i f = _mm512_and_si512(packed, _mm512_set1_epi32(0xFFFF));
-    const __mmask16 full = _mm512_mask_cmpge_epu32_mask(active, _mm512_srli_epi32(x, 20), f);
-    const unsigned words = static_cast<unsigned>(_mm_popcnt_u32(full));
-    out -= words;
-    _mm256_mask_storeu_epi16(out, static_cast<__mmask16>((1u << words) - 1),
-                             _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(full, x)));
-    const __m512i y = _mm512_mask_srli_epi32(x, full, x, 16);
-    // y / f: the high half of a product with 2^32 / f, at most one too large; a share of 1 is one too small and mended
-    // by the last term.
-    const __m512i even = _mm512_srli_epi64(_mm512_mul_epu32(y, reciprocal), 32);
-    const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(y, 32), _mm512_srli_epi64(reciprocal, 32));
-    __m512i q = _mm512_mask_blend_epi32(0xAAAA, even, odd);
-    __m512i r = _mm512_sub_epi32(y, _mm512_mullo_epi32(q, f));
-    const __mmask16 over = _mm512_movepi32_mask(r);
-    q = _mm512_mask_sub_epi32(q, over, q, _mm512_set1_epi32(1));
-    r = _mm512_mask_add_epi32(r, over, r, f);
-    const __mmask16 under = _mm512_cmpge_epu32_mask(r, f);
-    q = _mm512_mask_add_epi32(q, under, q, _mm512_set1_epi32(1));
-    r = _mm512_mask_sub_epi32(r, under, r, f);
-    const __m512i next = _mm512_add_epi32(_mm512_add_epi32(_mm512_slli_epi32(q, kProbabilityBits), r),
-                                          _mm512_srli_epi32(packed, 16));
-    x = _mm512_mask_mov_epi32(x, active, next);
+    const __m512i s = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(active, symbols + at));
+    x[g] = encode16(model, x[g], s, active, out);
   }
-  _mm512_storeu_si512(lanes, x);
+  for (std::size_t at = whole; at != 0;) {
+    at -= kStep;
+    for (std::size_t g = kGroups; g-- > 0;) {
+      const __m512i s = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(symbols + at + 16 * g)));
+      x[g] = encode16(model, x[g], s, 0xFFFF, out);
+    }
+  }
+  for (std::size_t g = 0; g < kGroups; ++g) _mm512_storeu_si512(lanes + 16 * g, x[g]);
   return out;
 }
 
+template <std::size_t kGroups>
 const std::byte* rans_decode(const std::uint32_t* table, std::uint8_t* symbols, std::size_t count, std::uint32_t* lanes,
                              const std::byte* words, const std::byte* words_end) {
-  __m512i x = _mm512_loadu_si512(lanes);
+  constexpr std::size_t kStep = 16 * kGroups;
+  __m512i x[kGroups];
+  for (std::size_t g = 0; g < kGroups; ++g) x[g] = _mm512_loadu_si512(lanes + 16 * g);
   const __m512i low = _mm512_set1_epi32(kProbabilityScale - 1);
-  for (; count >= 16 && words_end - words >= 32; count -= 16, symbols += 16) {
-    const __m512i entry = _mm512_i32gather_epi32(_mm512_and_si512(x, low), table, 4);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(symbols), _mm512_cvtepi32_epi8(entry));
-    const __m512i f = _mm512_and_si512(_mm512_srli_epi32(entry, 8), low);
-    x = _mm512_add_epi32(_mm512_mullo_epi32(f, _mm512_srli_epi32(x, kProbabilityBits)), _mm512_srli_epi32(entry, 20));
-    const __mmask16 empty = _mm512_cmplt_epu32_mask(x, _mm512_set1_epi32(kLaneLow));
-    const __m512i next = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(words)));
-    x = _mm512_mask_or_epi32(x, empty, _mm512_slli_epi32(x, 16), _mm512_maskz_expand_epi32(empty, next));
-    words += 2 * _mm_popcnt_u32(empty);
+  for (; count >= kStep && words_end - words >= static_cast<std::ptrdiff_t>(2 * kStep); count -= kStep, symbols += kStep) {
+    for (std::size_t g = 0; g < kGroups; ++g) {
+      const __m512i entry = _mm512_i32gather_epi32(_mm512_and_si512(x[g], low), table, 4);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(symbols + 16 * g), _mm512_cvtepi32_epi8(entry));
+      const __m512i f = _mm512_and_si512(_mm512_srli_epi32(entry, 8), low);
+      const __m512i y = _mm512_add_epi32(_mm512_mullo_epi32(f, _mm512_srli_epi32(x[g], kProbabilityBits)),
+                                         _mm512_srli_epi32(entry, 20));
+      const __mmask16 empty = _mm512_cmplt_epu32_mask(y, _mm512_set1_epi32(kLaneLow));
+      const __m512i next = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(words)));
+      x[g] = _mm512_mask_or_epi32(y, empty, _mm512_slli_epi32(y, 16), _mm512_maskz_expand_epi32(empty, next));
+      words += 2 * _mm_popcnt_u32(empty);
+    }
   }
-  _mm512_storeu_si512(lanes, x);
-  return kScalarKernels.rans_decode(table, symbols, count, lanes, words, words_end);
+  for (std::size_t g = 0; g < kGroups; ++g) _mm512_storeu_si512(lanes + 16 * g, x[g]);
+  return kScalarKernels.rans_decode[kGroups - 1](table, symbols, count, lanes, words, words_end);
 }
 
 // Where 16 values of `width` bits lie from a bit offset below 8 on: the four bytes that each is in, and its shift.
@@ -414,12 +432,14 @@ const Kernels kAvx512Kernels = {
     "avx512",
     {compare<std::uint8_t>, compare<std::uint16_t>, compare<std::uint32_t>, compare_wide},
     {apply<std::uint8_t>, apply<std::uint16_t>, apply<std::uint32_t>, apply_wide},
-    rans_encode,
-    rans_decode,
+    {rans_encode<1>, rans_encode<2>},
+    {rans_decode<1>, rans_decode<2>},
     split_gaps,
     join_gaps,
     {split_steps<0>, split_steps16, split_steps<2>, split_steps<3>},
     {join_signs<0>, join_signs16, join_signs<2>, join_signs<3>},
+    {split_fields<std::uint8_t>, split_fields<std::uint16_t>, split_fields<std::uint32_t>, split_fields<std::uint64_t>},
+    {join_fields<std::uint8_t>, join_fields<std::uint16_t>, join_fields<std::uint32_t>, join_fields<std::uint64_t>},
 };
 
 }  // namespace p2pw::codec
