@@ -40,7 +40,7 @@ struct SlabEncoder::State {
     FrameHeader header{Mode::planes, model.width, now.size(), changed};
     const std::size_t start = begin(header, out);
     const std::size_t body_start = out.size();
-    planes.encode(now, model, zstd, out);
+    planes.encode(now, model, out);
     if (out.size() - body_start < now.size()) return;
     out.resize(start);
     header.mode = Mode::raw;
@@ -140,7 +140,7 @@ Result<Decoded> SlabDecoder::decode_in_place(ByteView frame, Dtype dtype, std::s
       return Decoded{state_->hash.finish(), header.changed};
     case Mode::planes:
       if (header.width != model.width) return fail(ErrorCode::malformed, "frame is of another element width");
-      P2PW_CHECK(state_->planes.decode(in, model, state_->zstd, slab));
+      P2PW_CHECK(state_->planes.decode(in.rest(), model, slab));
       break;
     case Mode::patch: {
       const Bytes parent(slab.begin(), slab.end());

@@ -28,6 +28,7 @@ bool has(Simd simd) {
 const Kernels* table_of(Simd simd) {
 #if P2PW_X86
   if (simd == Simd::avx512) return &kAvx512Kernels;
+  if (simd == Simd::avx2) return &kAvx2Kernels;
 #endif
   return &kScalarKernels;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "chunker/codec/classes.h"
+#include "chunker/codec/field.h"
 #include "chunker/codec/gaps.h"
 #include "chunker/codec/rans.h"
 
@@ -59,12 +60,15 @@ struct Kernels {
   using Apply = void (*)(std::byte* slab, std::size_t count, const ClassRule&, ApplyCursor&);
   Apply apply[4];
 
-  // Backwards from `out`; returns the first word written. 16 lanes.
-  std::uint16_t* (*rans_encode)(const RansModel&, const std::uint8_t* symbols, std::size_t count, std::uint32_t* lanes,
-                                std::uint16_t* out);
-  // Forward from `words`; returns the next word, or null when they run out. 16 lanes.
-  const std::byte* (*rans_decode)(const std::uint32_t* table, std::uint8_t* symbols, std::size_t count,
-                                  std::uint32_t* lanes, const std::byte* words, const std::byte* words_end);
+  // Index by groups of 16 lanes, less one. Backwards from `out`; returns the first word written. May write
+  // up to 8 words below it.
+  using RansEncode = std::uint16_t* (*)(const RansModel&, const std::uint8_t* symbols, std::size_t count,
+                                        std::uint32_t* lanes, std::uint16_t* out);
+  RansEncode rans_encode[2];
+  // Forward from `words`; returns the next word, or null when they run out.
+  using RansDecode = const std::byte* (*)(const std::uint32_t* table, std::uint8_t* symbols, std::size_t count,
+                                          std::uint32_t* lanes, const std::byte* words, const std::byte* words_end);
+  RansDecode rans_decode[2];
 
   // Gaps of `count` strictly rising marks as tokens and plain bits at `bits` from `at` on, which is moved. Returns how
   // many tokens. REQUIRES: room for all tokens and 64 more, and for the bits and 64 bytes more.
@@ -83,6 +87,15 @@ struct Kernels {
   // +1 and -1 from plain bits. REQUIRES: room for count + 64.
   using JoinSigns = void (*)(const std::uint8_t* bits, std::uint64_t& at, std::size_t count, void* steps);
   JoinSigns join_signs[4];
+
+  // Index by log2 of the width. Tokens and, packed, the rest of each element, the lowest bits first; and back.
+  // REQUIRES: 16 bytes of room behind `rest`. join_fields reads nothing behind `rest_bytes`.
+  using SplitFields = void (*)(const std::byte* slab, std::size_t count, const FieldRule&, std::uint8_t* tokens,
+                               std::uint8_t* rest);
+  SplitFields split_fields[4];
+  using JoinFields = void (*)(const std::uint8_t* tokens, const std::byte* rest, std::size_t rest_bytes,
+                              std::size_t count, const FieldRule&, std::byte* slab);
+  JoinFields join_fields[4];
 };
 
 enum class Simd : std::uint8_t { scalar, avx2, avx512 };

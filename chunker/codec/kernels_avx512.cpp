@@ -1,5 +1,7 @@
 // AVX-512 with VBMI2, BITALG and VPOPCNTDQ (Ice Lake, Zen 4 and later).
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include "chunker/codec/bit_io.h"
 #include "chunker/codec/kernels_tables.h"
@@ -10,19 +12,9 @@ P2PW_SIMD_BEGIN_AVX512()
 namespace p2pw::codec {
 namespace {
 
-constexpr std::size_t kBlocks = kChunkElements / 64;  // a block is 64 elements: one word of a mask
+#include "chunker/codec/kernels_x86.inc"
 
-// What a chunk's classes look like. planes: bit k of the class numbers of a block. masks: bit i of word b says that
-// element 64 b + i is of the class. before: how many of the class stand in the chunk before block b. Small, because the
-// first-level cache also holds the chunk and the next one.
-struct alignas(64) ChunkClasses {
-  std::uint64_t planes[kBlocks][4];
-  std::uint64_t masks[kClasses][kBlocks];
-  std::uint16_t before[kClasses][kBlocks];
-  std::uint16_t total[kClasses];
-};
-
-// 64 elements. exponents(): their exponent bytes, those of each eight in reverse order (see store_planes).
+// 64 elements. exponents(): their exponent bytes, those of each eight in reverse order (see ClassFinder).
 template <class T>
 struct Block;
 
@@ -92,29 +84,37 @@ struct Block<std::uint32_t> {
   }
 };
 
-inline __m512i classes_of(__m512i exponents, __m512i mask, __m512i top) {
-  return _mm512_min_epu8(_mm512_subs_epu8(top, _mm512_and_si512(exponents, mask)), _mm512_set1_epi8(kClasses - 1));
-}
-
-// The bits of 64 class numbers, turned from 8 by 8 squares into words. The multiplication in GF(2) with the bytes as
+// Classes of 64 elements as bits, turned from 8 by 8 squares into words. The multiplication in GF(2) with the bytes as
 // matrix and the unit matrix as operand transposes each square, and turns its rows around.
-inline void store_planes(ChunkClasses& chunk, std::size_t block, __m512i classes, __m512i transpose) {
-  const __m512i unit = _mm512_set1_epi64(static_cast<long long>(0x8040201008040201ull));
-  const __m512i squares = _mm512_gf2p8affine_epi64_epi8(unit, classes, 0);
-  _mm256_store_si256(reinterpret_cast<__m256i*>(chunk.planes[block]),
-                     _mm512_castsi512_si256(_mm512_permutexvar_epi8(transpose, squares)));
-}
-inline __m512i transpose_order() {
-  alignas(64) std::uint8_t index[64];
-  for (unsigned i = 0; i < 64; ++i) index[i] = static_cast<std::uint8_t>(i % 8 * 8 + i / 8);
-  return _mm512_load_si512(index);
-}
+template <class T>
+struct ClassFinder {
+  const ClassRule& rule;
+  __m512i top, exponent_mask, order, transpose;
+
+  explicit ClassFinder(const ClassRule& class_rule)
+      : rule(class_rule),
+        top(_mm512_set1_epi8(static_cast<char>(class_rule.top))),
+        exponent_mask(_mm512_set1_epi8(static_cast<char>(class_rule.exponent_mask))),
+        order(Block<T>::order()) {
+    alignas(64) std::uint8_t index[64];
+    for (unsigned i = 0; i < 64; ++i) index[i] = static_cast<std::uint8_t>(i % 8 * 8 + i / 8);
+    transpose = _mm512_load_si512(index);
+  }
+  void store(const Block<T>& elements, ChunkClasses& chunk, std::size_t block) const {
+    const __m512i exponents = _mm512_and_si512(elements.exponents(rule, order), exponent_mask);
+    const __m512i classes = _mm512_min_epu8(_mm512_subs_epu8(top, exponents), _mm512_set1_epi8(kClasses - 1));
+    const __m512i unit = _mm512_set1_epi64(static_cast<long long>(0x8040201008040201ull));
+    const __m512i squares = _mm512_gf2p8affine_epi64_epi8(unit, classes, 0);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(chunk.planes + 4 * block),
+                       _mm512_castsi512_si256(_mm512_permutexvar_epi8(transpose, squares)));
+  }
+};
 
 // The planes of eight blocks, one vector each.
 inline void load_planes(const ChunkClasses& chunk, std::size_t block, __m512i planes[4]) {
   const __m512i low = _mm512_set_epi64(13, 9, 5, 1, 12, 8, 4, 0), high = _mm512_set_epi64(15, 11, 7, 3, 14, 10, 6, 2);
   __m512i z[4];
-  for (std::size_t k = 0; k < 4; ++k) z[k] = _mm512_load_si512(chunk.planes[block + 2 * k]);
+  for (std::size_t k = 0; k < 4; ++k) z[k] = _mm512_load_si512(chunk.planes + 4 * (block + 2 * k));
   const __m512i low01 = _mm512_permutex2var_epi64(z[0], low, z[1]), low23 = _mm512_permutex2var_epi64(z[2], low, z[3]);
   const __m512i high01 = _mm512_permutex2var_epi64(z[0], high, z[1]);
   const __m512i high23 = _mm512_permutex2var_epi64(z[2], high, z[3]);
@@ -169,50 +169,22 @@ inline void find_classes(ChunkClasses& chunk) {
   }
 }
 
-// Rank and step of each changed element, to the list of its class. A function of its own: it needs all registers.
 template <class T>
-[[gnu::noinline]] void note_changes(const std::byte* parent, const std::byte* now, const std::uint16_t* places,
-                                    std::size_t count, const ChunkClasses& chunk, const ClassRule& rule,
-                                    CompareCursor& cursor) {
-  const unsigned mantissa_bits = rule.mantissa_bits;
-  const unsigned exponent_mask = rule.exponent_mask;
-  for (const std::uint16_t* end = places + count; places != end; ++places) {
-    const std::size_t at = *places;
-    const T was = load_le<T>(parent + at * sizeof(T)), is = load_le<T>(now + at * sizeof(T));
-    const std::size_t c = rule.class_of_exponent[static_cast<unsigned>(was >> mantissa_bits) & exponent_mask];
-    const std::uint64_t before = _bzhi_u64(chunk.masks[c][at / 64], static_cast<unsigned>(at % 64));
-    const std::size_t n = cursor.count[c];
-    cursor.count[c] = n + 1;
-    cursor.ranks[c][n] = cursor.size[c] + chunk.before[c][at / 64] + static_cast<std::uint32_t>(_mm_popcnt_u64(before));
-    static_cast<T*>(cursor.steps[c])[n] = static_cast<T>(to_line(is) - to_line(was));
-  }
-}
-
-template <class T>
-void compare(const std::byte* parent, const std::byte* now, std::size_t count, const ClassRule& rule,
-             CompareCursor& cursor) {
-  if (count != kChunkElements) {
-    kScalarKernels.compare[sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : 2](parent, now, count, rule, cursor);
-    return;
-  }
-  ChunkClasses chunk;
+std::size_t find_changes(const std::byte* parent, const std::byte* now, const ClassRule& rule, ChunkClasses& chunk,
+                         std::uint16_t* places) {
   std::uint8_t changed[kChunkElements + 64], block_of[kChunkElements + 64];
   std::size_t changes = 0;
-  const __m512i top = _mm512_set1_epi8(static_cast<char>(rule.top));
-  const __m512i exponent_mask = _mm512_set1_epi8(static_cast<char>(rule.exponent_mask));
-  const __m512i order = Block<T>::order(), transpose = transpose_order();
+  const ClassFinder<T> finder(rule);
   const __m512i index = _mm512_set_epi64(0x3F3E3D3C3B3A3938, 0x3736353433323130, 0x2F2E2D2C2B2A2928,
                                          0x2726252423222120, 0x1F1E1D1C1B1A1918, 0x1716151413121110,
                                          0x0F0E0D0C0B0A0908, 0x0706050403020100);
   for (std::size_t b = 0; b < kBlocks; ++b) {
     const std::byte* old_at = parent + b * 64 * sizeof(T);
     const std::byte* new_at = now + b * 64 * sizeof(T);
-    for (std::size_t line = 0; line < sizeof(T); ++line) {
-      _mm_prefetch(reinterpret_cast<const char*>(old_at + kChunkElements * sizeof(T) + 64 * line), _MM_HINT_T0);
-      _mm_prefetch(reinterpret_cast<const char*>(new_at + kChunkElements * sizeof(T) + 64 * line), _MM_HINT_T0);
-    }
+    prefetch_ahead<T>(old_at);
+    prefetch_ahead<T>(new_at);
     const Block<T> old_block = Block<T>::load(old_at);
-    store_planes(chunk, b, classes_of(old_block.exponents(rule, order), exponent_mask, top), transpose);
+    finder.store(old_block, chunk, b);
     const std::uint64_t differ = old_block.differ(Block<T>::load(new_at));
     const __m512i bits = _mm512_maskz_compress_epi8(differ, index);
     const __m512i block = _mm512_set1_epi8(static_cast<char>(b));
@@ -225,175 +197,108 @@ void compare(const std::byte* parent, const std::byte* now, std::size_t count, c
     }
     changes += found;
   }
-  find_classes(chunk);
-  std::uint16_t places[kChunkElements + 64];
   for (std::size_t i = 0; i < changes; i += 32) {
     const __m512i bits = _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(changed + i)));
     const __m512i blocks = _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(block_of + i)));
     _mm512_storeu_si512(places + i, _mm512_or_si512(_mm512_slli_epi16(blocks, 6), bits));
   }
-  note_changes<T>(parent, now, places, changes, chunk, rule, cursor);
-  for (unsigned c = 0; c < kClasses; ++c) cursor.size[c] += chunk.total[c];
-}
-
-// The element of a class that has `rank` of its class before it in the chunk.
-inline std::size_t place_of(const ChunkClasses& chunk, std::size_t c, std::uint32_t rank) {
-  const __m512i before = _mm512_load_si512(chunk.before[c]);
-  const std::uint32_t blocks = _mm512_cmple_epu16_mask(before, _mm512_set1_epi16(static_cast<short>(rank)));
-  const std::size_t block = static_cast<std::size_t>(31 - _lzcnt_u32(blocks));
-  const std::uint32_t rest = rank - chunk.before[c][block];
-  return block * 64 + _tzcnt_u64(_pdep_u64(std::uint64_t{1} << rest, chunk.masks[c][block]));
+  return changes;
 }
 
 template <class T>
-inline void patch(std::byte* slab, std::size_t at, T step) {
-  std::byte* element = slab + at * sizeof(T);
-  store_le(element, from_line(static_cast<T>(to_line(load_le<T>(element)) + step)));
-}
-
-template <class T>
-[[gnu::noinline]] void apply_unmarked(std::byte* slab, const ChunkClasses& chunk, unsigned k, ApplyCursor::Class& c) {
-  const std::uint32_t end = c.size + chunk.total[k];
-  std::uint64_t unchanged[kBlocks] = {};
-  for (; c.marks != c.marks_end && *c.marks < end; ++c.marks) {
-    const std::size_t at = place_of(chunk, k, *c.marks - c.size);
-    unchanged[at / 64] |= std::uint64_t{1} << (at % 64);
-  }
-  const T* steps = static_cast<const T*>(c.steps);
-  for (std::size_t b = 0; b < kBlocks; ++b) {
-    for (std::uint64_t left = chunk.masks[k][b] & ~unchanged[b]; left != 0; left &= left - 1) {
-      if (c.step == c.step_count) {
-        c.overrun = true;
-        return;
-      }
-      patch(slab, b * 64 + _tzcnt_u64(left), steps[c.step++]);
-    }
-  }
-}
-
-// The marks of a chunk, of all classes one after the other: a loop for each class would be mispredicted at each end.
-template <class T>
-struct ChunkMarks {
-  std::uint16_t ranks[kChunkElements + 16];
-  std::uint8_t classes[kChunkElements + 16];
-  T steps[kChunkElements + 16];
-  std::size_t count = 0;
-
-  // REQUIRES: 16 readable marks and steps after the last ones.
-  void add(unsigned k, ApplyCursor::Class& c, std::uint32_t end) {
-    const __m512i size = _mm512_set1_epi32(static_cast<int>(c.size)), limit = _mm512_set1_epi32(static_cast<int>(end));
-    while (true) {
-      const __m512i marks = _mm512_loadu_si512(c.marks);
-      const std::size_t left = static_cast<std::size_t>(c.marks_end - c.marks);
-      const std::uint32_t inside = _mm512_cmplt_epu32_mask(marks, limit);
-      // Marks rise, so those inside are the first ones; behind the last mark anything may stand.
-      std::size_t found = static_cast<std::size_t>(_tzcnt_u32(~inside));
-      found = found < left ? found : left;
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(ranks + count), _mm512_cvtepi32_epi16(_mm512_sub_epi32(marks, size)));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(classes + count), _mm_set1_epi8(static_cast<char>(k)));
-      std::memcpy(steps + count, static_cast<const T*>(c.steps) + c.step, 16 * sizeof(T));
-      count += found;
-      c.marks += found;
-      c.step += found;
-      if (found < 16) return;
-    }
-  }
-};
-
-template <class T>
-[[gnu::noinline]] void apply_marks(std::byte* slab, const ChunkClasses& chunk, const ChunkMarks<T>& marks) {
-  for (std::size_t i = 0; i < marks.count; ++i) {
-    patch(slab, place_of(chunk, marks.classes[i], marks.ranks[i]), marks.steps[i]);
-  }
-}
-
-template <class T>
-void apply(std::byte* slab, std::size_t count, const ClassRule& rule, ApplyCursor& cursor) {
-  if (count != kChunkElements) {
-    kScalarKernels.apply[sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : 2](slab, count, rule, cursor);
-    return;
-  }
-  ChunkClasses chunk;
-  const __m512i top = _mm512_set1_epi8(static_cast<char>(rule.top));
-  const __m512i exponent_mask = _mm512_set1_epi8(static_cast<char>(rule.exponent_mask));
-  const __m512i order = Block<T>::order(), transpose = transpose_order();
+void store_classes(const std::byte* slab, const ClassRule& rule, ChunkClasses& chunk) {
+  const ClassFinder<T> finder(rule);
   for (std::size_t b = 0; b < kBlocks; ++b) {
     const std::byte* at = slab + b * 64 * sizeof(T);
-    for (std::size_t line = 0; line < sizeof(T); ++line) {
-      _mm_prefetch(reinterpret_cast<const char*>(at + kChunkElements * sizeof(T) + 64 * line), _MM_HINT_T0);
-    }
-    store_planes(chunk, b, classes_of(Block<T>::load(at).exponents(rule, order), exponent_mask, top), transpose);
+    prefetch_ahead<T>(at);
+    finder.store(Block<T>::load(at), chunk, b);
   }
-  find_classes(chunk);
-  ChunkMarks<T> marks;
-  for (unsigned k = 0; k < kClasses; ++k) {
-    ApplyCursor::Class& c = cursor.classes[k];
-    const std::uint32_t end = c.size + chunk.total[k];
-    if (c.active) {
-      if (c.complement) {
-        apply_unmarked<T>(slab, chunk, k, c);
-      } else {
-        marks.add(k, c, end);
-      }
-    }
-    c.size = end;
-  }
-  apply_marks(slab, chunk, marks);
 }
 
+inline std::size_t block_of_rank(const std::uint16_t* sums, std::uint32_t rank) {
+  const std::uint32_t blocks =
+      _mm512_cmple_epu16_mask(_mm512_load_si512(sums), _mm512_set1_epi16(static_cast<short>(rank)));
+  return static_cast<std::size_t>(31 - _lzcnt_u32(blocks));
+}
+
+inline std::size_t copy_ranks(const std::uint32_t* from, std::uint32_t size, std::uint32_t end, std::uint16_t* to) {
+  const __m512i marks = _mm512_loadu_si512(from);
+  const __m512i ranks = _mm512_sub_epi32(marks, _mm512_set1_epi32(static_cast<int>(size)));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(ranks));
+  return _tzcnt_u32(~std::uint32_t{_mm512_cmplt_epu32_mask(marks, _mm512_set1_epi32(static_cast<int>(end)))});
+}
+
+// One step of 16 lanes of the encoder.
+inline __m512i encode16(const RansModel& model, __m512i x, __m512i symbols, __mmask16 active, std::uint16_t*& out) {
+  const __m512i packed = _mm512_mask_i32gather_epi32(_mm512_set1_epi32(1), active, symbols, model.share, 4);
+  const __m512i f = _mm512_and_si512(packed, _mm512_set1_epi32(0xFFFF));
+  const __mmask16 full = _mm512_mask_cmpge_epu32_mask(active, _mm512_srli_epi32(x, 20), f);
+  const unsigned words = static_cast<unsigned>(_mm_popcnt_u32(full));
+  out -= words;
+  _mm256_mask_storeu_epi16(out, static_cast<__mmask16>((1u << words) - 1),
+                           _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(full, x)));
+  const __m512i y = _mm512_mask_srli_epi32(x, full, x, 16);
+  // y / f is below 2^20: a division of floats is at most one off, whatever the rounding, and is then put right.
+  __m512i q = _mm512_cvttps_epi32(_mm512_div_ps(_mm512_cvtepu32_ps(y), _mm512_cvtepi32_ps(f)));
+  __m512i r = _mm512_sub_epi32(y, _mm512_mullo_epi32(q, f));
+  const __mmask16 over = _mm512_movepi32_mask(r);
+  q = _mm512_mask_sub_epi32(q, over, q, _mm512_set1_epi32(1));
+  r = _mm512_mask_add_epi32(r, over, r, f);
+  const __mmask16 under = _mm512_cmpge_epu32_mask(r, f);
+  q = _mm512_mask_add_epi32(q, under, q, _mm512_set1_epi32(1));
+  r = _mm512_mask_sub_epi32(r, under, r, f);
+  return _mm512_mask_add_epi32(x, active, _mm512_add_epi32(_mm512_slli_epi32(q, kProbabilityBits), r),
+                               _mm512_srli_epi32(packed, 16));
+}
+
+template <std::size_t kGroups>
 std::uint16_t* rans_encode(const RansModel& model, const std::uint8_t* symbols, std::size_t count, std::uint32_t* lanes,
                            std::uint16_t* out) {
-  __m512i x = _mm512_loadu_si512(lanes);
-  const std::size_t groups = (count + 15) / 16;
-  for (std::size_t g = groups; g-- > 0;) {
-    const std::size_t left = count - g * 16;
+  constexpr std::size_t kStep = 16 * kGroups;
+  __m512i x[kGroups];
+  for (std::size_t g = 0; g < kGroups; ++g) x[g] = _mm512_loadu_si512(lanes + 16 * g);
+  const std::size_t whole = count / kStep * kStep;
+  for (std::size_t g = kGroups; g-- > 0;) {
+    const std::size_t at = whole + 16 * g;
+    if (at >= count) continue;
+    const std::size_t left = count - at;
     const __mmask16 active = left >= 16 ? 0xFFFF : static_cast<__mmask16>((1u << left) - 1);
-    const __m512i s = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(active, symbols + g * 16));
-    const __m512i packed = _mm512_mask_i32gather_epi32(_mm512_set1_epi32(1), active, s, model.share, 4);
-    const __m512i reciprocal = _mm512_mask_i32gather_epi32(_mm512_set1_epi32(-1), active, s, model.reciprocal, 4);
-    const __m512i f = _mm512_and_si512(packed, _mm512_set1_epi32(0xFFFF));
-    const __mmask16 full = _mm512_mask_cmpge_epu32_mask(active, _mm512_srli_epi32(x, 20), f);
-    const unsigned words = static_cast<unsigned>(_mm_popcnt_u32(full));
-    out -= words;
-    _mm256_mask_storeu_epi16(out, static_cast<__mmask16>((1u << words) - 1),
-                             _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(full, x)));
-    const __m512i y = _mm512_mask_srli_epi32(x, full, x, 16);
-    // y / f: the high half of a product with 2^32 / f, at most one too large; a share of 1 is one too small and mended
-    // by the last term.
-    const __m512i even = _mm512_srli_epi64(_mm512_mul_epu32(y, reciprocal), 32);
-    const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(y, 32), _mm512_srli_epi64(reciprocal, 32));
-    __m512i q = _mm512_mask_blend_epi32(0xAAAA, even, odd);
-    __m512i r = _mm512_sub_epi32(y, _mm512_mullo_epi32(q, f));
-    const __mmask16 over = _mm512_movepi32_mask(r);
-    q = _mm512_mask_sub_epi32(q, over, q, _mm512_set1_epi32(1));
-    r = _mm512_mask_add_epi32(r, over, r, f);
-    const __mmask16 under = _mm512_cmpge_epu32_mask(r, f);
-    q = _mm512_mask_add_epi32(q, under, q, _mm512_set1_epi32(1));
-    r = _mm512_mask_sub_epi32(r, under, r, f);
-    const __m512i next = _mm512_add_epi32(_mm512_add_epi32(_mm512_slli_epi32(q, kProbabilityBits), r),
-                                          _mm512_srli_epi32(packed, 16));
-    x = _mm512_mask_mov_epi32(x, active, next);
+    const __m512i s = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(active, symbols + at));
+    x[g] = encode16(model, x[g], s, active, out);
   }
-  _mm512_storeu_si512(lanes, x);
+  for (std::size_t at = whole; at != 0;) {
+    at -= kStep;
+    for (std::size_t g = kGroups; g-- > 0;) {
+      const __m512i s = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(symbols + at + 16 * g)));
+      x[g] = encode16(model, x[g], s, 0xFFFF, out);
+    }
+  }
+  for (std::size_t g = 0; g < kGroups; ++g) _mm512_storeu_si512(lanes + 16 * g, x[g]);
   return out;
 }
 
+template <std::size_t kGroups>
 const std::byte* rans_decode(const std::uint32_t* table, std::uint8_t* symbols, std::size_t count, std::uint32_t* lanes,
                              const std::byte* words, const std::byte* words_end) {
-  __m512i x = _mm512_loadu_si512(lanes);
+  constexpr std::size_t kStep = 16 * kGroups;
+  __m512i x[kGroups];
+  for (std::size_t g = 0; g < kGroups; ++g) x[g] = _mm512_loadu_si512(lanes + 16 * g);
   const __m512i low = _mm512_set1_epi32(kProbabilityScale - 1);
-  for (; count >= 16 && words_end - words >= 32; count -= 16, symbols += 16) {
-    const __m512i entry = _mm512_i32gather_epi32(_mm512_and_si512(x, low), table, 4);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(symbols), _mm512_cvtepi32_epi8(entry));
-    const __m512i f = _mm512_and_si512(_mm512_srli_epi32(entry, 8), low);
-    x = _mm512_add_epi32(_mm512_mullo_epi32(f, _mm512_srli_epi32(x, kProbabilityBits)), _mm512_srli_epi32(entry, 20));
-    const __mmask16 empty = _mm512_cmplt_epu32_mask(x, _mm512_set1_epi32(kLaneLow));
-    const __m512i next = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(words)));
-    x = _mm512_mask_or_epi32(x, empty, _mm512_slli_epi32(x, 16), _mm512_maskz_expand_epi32(empty, next));
-    words += 2 * _mm_popcnt_u32(empty);
+  for (; count >= kStep && words_end - words >= static_cast<std::ptrdiff_t>(2 * kStep); count -= kStep, symbols += kStep) {
+    for (std::size_t g = 0; g < kGroups; ++g) {
+      const __m512i entry = _mm512_i32gather_epi32(_mm512_and_si512(x[g], low), table, 4);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(symbols + 16 * g), _mm512_cvtepi32_epi8(entry));
+      const __m512i f = _mm512_and_si512(_mm512_srli_epi32(entry, 8), low);
+      const __m512i y = _mm512_add_epi32(_mm512_mullo_epi32(f, _mm512_srli_epi32(x[g], kProbabilityBits)),
+                                         _mm512_srli_epi32(entry, 20));
+      const __mmask16 empty = _mm512_cmplt_epu32_mask(y, _mm512_set1_epi32(kLaneLow));
+      const __m512i next = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(words)));
+      x[g] = _mm512_mask_or_epi32(y, empty, _mm512_slli_epi32(y, 16), _mm512_maskz_expand_epi32(empty, next));
+      words += 2 * _mm_popcnt_u32(empty);
+    }
   }
-  _mm512_storeu_si512(lanes, x);
-  return kScalarKernels.rans_decode(table, symbols, count, lanes, words, words_end);
+  for (std::size_t g = 0; g < kGroups; ++g) _mm512_storeu_si512(lanes + 16 * g, x[g]);
+  return kScalarKernels.rans_decode[kGroups - 1](table, symbols, count, lanes, words, words_end);
 }
 
 // Where 16 values of `width` bits lie from a bit offset below 8 on: the four bytes that each is in, and its shift.
@@ -459,14 +364,6 @@ std::size_t join_gaps(const std::uint8_t* tokens, std::size_t count, const GapCo
   return static_cast<std::size_t>(marks - first) + kScalarKernels.join_gaps(tokens, count, rest, bits, at, marks);
 }
 
-// `width` at most 56.
-inline void put_bits(std::uint64_t value, unsigned width, std::uint8_t* bits, std::uint64_t& at) {
-  std::uint8_t* byte = bits + at / 8;
-  const unsigned shift = at % 8;
-  store_le(byte, (*byte & ((1u << shift) - 1)) | value << shift);
-  at += width;
-}
-
 std::size_t split_gaps(const std::uint32_t* marks, std::size_t count, const GapCode& code, std::uint8_t* tokens,
                        std::uint8_t* bits, std::uint64_t& at) {
   const std::uint8_t* first = tokens;
@@ -505,12 +402,6 @@ std::size_t split_gaps(const std::uint32_t* marks, std::size_t count, const GapC
          kScalarKernels.split_gaps(marks + i, count - i, rest, tokens, bits, at);
 }
 
-inline std::size_t put_indexes(std::uint64_t mask, std::size_t base, std::uint32_t* to) {
-  std::size_t found = 0;
-  for (; mask != 0; mask &= mask - 1) to[found++] = static_cast<std::uint32_t>(base + _tzcnt_u64(mask));
-  return found;
-}
-
 std::size_t split_steps16(const void* from, std::size_t count, std::uint8_t* bits, std::uint64_t& at,
                           std::uint32_t* large) {
   const std::uint16_t* steps = static_cast<const std::uint16_t*>(from);
@@ -535,36 +426,20 @@ void join_signs16(const std::uint8_t* bits, std::uint64_t& at, std::size_t count
   at += count;
 }
 
-template <int kLog>
-std::size_t split_steps(const void* from, std::size_t count, std::uint8_t* bits, std::uint64_t& at,
-                        std::uint32_t* large) {
-  return kScalarKernels.split_steps[kLog](from, count, bits, at, large);
-}
-template <int kLog>
-void join_signs(const std::uint8_t* bits, std::uint64_t& at, std::size_t count, void* to) {
-  kScalarKernels.join_signs[kLog](bits, at, count, to);
-}
-
-void compare_wide(const std::byte* parent, const std::byte* now, std::size_t count, const ClassRule& rule,
-                  CompareCursor& cursor) {
-  kScalarKernels.compare[3](parent, now, count, rule, cursor);
-}
-void apply_wide(std::byte* slab, std::size_t count, const ClassRule& rule, ApplyCursor& cursor) {
-  kScalarKernels.apply[3](slab, count, rule, cursor);
-}
-
 }  // namespace
 
 const Kernels kAvx512Kernels = {
     "avx512",
     {compare<std::uint8_t>, compare<std::uint16_t>, compare<std::uint32_t>, compare_wide},
     {apply<std::uint8_t>, apply<std::uint16_t>, apply<std::uint32_t>, apply_wide},
-    rans_encode,
-    rans_decode,
+    {rans_encode<1>, rans_encode<2>},
+    {rans_decode<1>, rans_decode<2>},
     split_gaps,
     join_gaps,
     {split_steps<0>, split_steps16, split_steps<2>, split_steps<3>},
     {join_signs<0>, join_signs16, join_signs<2>, join_signs<3>},
+    {split_fields<std::uint8_t>, split_fields<std::uint16_t>, split_fields<std::uint32_t>, split_fields<std::uint64_t>},
+    {join_fields<std::uint8_t>, join_fields<std::uint16_t>, join_fields<std::uint32_t>, join_fields<std::uint64_t>},
 };
 
 }  // namespace p2pw::codec

@@ -44,16 +44,18 @@ void apply(std::byte* slab, std::size_t count, const ClassRule& rule, ApplyCurso
   }
 }
 
+template <std::size_t kGroups>
 std::uint16_t* rans_encode(const RansModel& model, const std::uint8_t* symbols, std::size_t count, std::uint32_t* lanes,
                            std::uint16_t* out) {
-  for (std::size_t i = count; i-- > 0;) rans_put(model, symbols[i], lanes[i % kLanes], out);
+  for (std::size_t i = count; i-- > 0;) rans_put(model, symbols[i], lanes[i % (kGroups * kLanes)], out);
   return out;
 }
 
+template <std::size_t kGroups>
 const std::byte* rans_decode(const std::uint32_t* table, std::uint8_t* symbols, std::size_t count, std::uint32_t* lanes,
                              const std::byte* words, const std::byte* words_end) {
   for (std::size_t i = 0; i < count; ++i) {
-    if (!rans_get(table, symbols[i], lanes[i % kLanes], words, words_end)) return nullptr;
+    if (!rans_get(table, symbols[i], lanes[i % (kGroups * kLanes)], words, words_end)) return nullptr;
   }
   return words;
 }
@@ -121,18 +123,57 @@ void join_signs(const std::uint8_t* bits, std::uint64_t& at, std::size_t count, 
   }
 }
 
+// The bits of one value, reading nothing behind the end.
+std::uint64_t peek_bits(const std::byte* from, std::size_t bytes, std::uint64_t at, unsigned width) {
+  std::uint64_t value = 0;
+  for (std::size_t b = 0; b < 8 && at / 8 + b < bytes; ++b) value |= std::uint64_t(from[at / 8 + b]) << (8 * b);
+  return value >> (at % 8) & ((std::uint64_t{1} << width) - 1);
+}
+
+template <class T>
+void split_fields(const std::byte* slab, std::size_t count, const FieldRule& rule, std::uint8_t* tokens,
+                  std::uint8_t* rest) {
+  const std::uint64_t low = (std::uint64_t{1} << rule.token_shift) - 1;
+  std::uint64_t at = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const T bits = load_le<T>(slab + i * sizeof(T));
+    tokens[i] = rule.token_of(bits);
+    if (sizeof(T) > 1) {
+      const std::uint64_t sign = bits >> (8 * sizeof(T) - 1);
+      put_bits((bits & low) | sign << rule.token_shift, rule.token_shift + 1, rest, at);
+    }
+  }
+}
+
+template <class T>
+void join_fields(const std::uint8_t* tokens, const std::byte* rest, std::size_t rest_bytes, std::size_t count,
+                 const FieldRule& rule, std::byte* slab) {
+  const std::uint64_t low = (std::uint64_t{1} << rule.token_shift) - 1;
+  const unsigned width = rule.rest_bits();
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t bits = (std::uint64_t{tokens[i]} + rule.window) << rule.token_shift & ~rule.rest_mask;
+    if (sizeof(T) > 1) {
+      const std::uint64_t value = peek_bits(rest, rest_bytes, i * std::uint64_t{width}, width);
+      bits |= (value & low) | value >> rule.token_shift << (8 * sizeof(T) - 1);
+    }
+    store_le(slab + i * sizeof(T), static_cast<T>(bits));
+  }
+}
+
 }  // namespace
 
 const Kernels kScalarKernels = {
     "scalar",
     {compare<std::uint8_t>, compare<std::uint16_t>, compare<std::uint32_t>, compare<std::uint64_t>},
     {apply<std::uint8_t>, apply<std::uint16_t>, apply<std::uint32_t>, apply<std::uint64_t>},
-    rans_encode,
-    rans_decode,
+    {rans_encode<1>, rans_encode<2>},
+    {rans_decode<1>, rans_decode<2>},
     split_gaps,
     join_gaps,
     {split_steps<std::uint8_t>, split_steps<std::uint16_t>, split_steps<std::uint32_t>, split_steps<std::uint64_t>},
     {join_signs<std::uint8_t>, join_signs<std::uint16_t>, join_signs<std::uint32_t>, join_signs<std::uint64_t>},
+    {split_fields<std::uint8_t>, split_fields<std::uint16_t>, split_fields<std::uint32_t>, split_fields<std::uint64_t>},
+    {join_fields<std::uint8_t>, join_fields<std::uint16_t>, join_fields<std::uint32_t>, join_fields<std::uint64_t>},
 };
 
 }  // namespace p2pw::codec

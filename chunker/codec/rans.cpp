@@ -10,13 +10,11 @@ namespace p2pw::codec {
 
 void RansModel::build(std::span<const std::uint16_t> shares) {
   std::fill(std::begin(share), std::end(share), 0);
-  std::fill(std::begin(reciprocal), std::end(reciprocal), 0);
   std::uint32_t first = 0;
   for (std::size_t symbol = 0; symbol < shares.size(); ++symbol) {
     const std::uint32_t f = shares[symbol];
     if (f == 0) continue;
     share[symbol] = f | first << 16;
-    reciprocal[symbol] = f == 1 ? 0xFFFF'FFFF : static_cast<std::uint32_t>((std::uint64_t{1} << 32) / f + 1);
     const std::uint32_t entry = static_cast<std::uint32_t>(symbol) | f << 8;
     for (std::uint32_t i = 0; i < f; ++i) decode[first + i] = entry | i << 20;
     first += f;
@@ -27,13 +25,14 @@ std::span<const std::uint16_t> rans_encode(std::span<const RansSequence> sequenc
                                            std::vector<std::uint16_t>& scratch) {
   std::size_t total = 0;
   for (const auto& sequence : sequences) total += sequence.symbols.size();
-  if (scratch.size() < total) scratch.resize(total);
+  constexpr std::size_t kBelow = 8;  // kernels may write that much below the first word
+  if (scratch.size() < total + kBelow) scratch.resize(total + total / 2 + kBelow);
   std::uint16_t* out = scratch.data() + scratch.size();
   for (std::size_t s = sequences.size(); s-- > 0;) {
     const RansModel& model = *sequences[s].model;
     const auto symbols = sequences[s].symbols;
-    if (lane_count == kLanes) {
-      out = kernels().rans_encode(model, symbols.data(), symbols.size(), lanes.data(), out);
+    if (lane_count >= kLanes) {
+      out = kernels().rans_encode[lane_count / kLanes - 1](model, symbols.data(), symbols.size(), lanes.data(), out);
     } else {
       for (std::size_t i = symbols.size(); i-- > 0;) rans_put(model, symbols[i], lanes[0], out);
     }
@@ -42,8 +41,8 @@ std::span<const std::uint16_t> rans_encode(std::span<const RansSequence> sequenc
 }
 
 bool RansDecoder::decode(const RansModel& model, std::span<std::uint8_t> symbols) {
-  if (lane_count_ == kLanes) {
-    at_ = kernels().rans_decode(model.decode, symbols.data(), symbols.size(), lanes_.data(), at_, end_);
+  if (lane_count_ >= kLanes) {
+    at_ = kernels().rans_decode[lane_count_ / kLanes - 1](model.decode, symbols.data(), symbols.size(), lanes_.data(), at_, end_);
     return at_ != nullptr;
   }
   for (std::uint8_t& symbol : symbols) {

@@ -1,9 +1,9 @@
 // Interleaved rANS: the entropy coder of every mode. Symbols are bytes; a model gives each a share of 4096.
 //
 // Method: J. Duda, "Asymmetric numeral systems" (2009), in the byte-wise, interleaved form of F. Giesen, "Interleaved
-// entropy coders" (2014). A lane is a 32-bit state in [2^16, 2^32), refilled 16 bits at a time. Symbol i of a sequence
-// belongs to lane i mod 16, so that a vector of 16 lanes decodes 16 symbols at once; sequences follow each other on the
-// same lanes. All lanes share one stream of words; at each step the lanes that need a word take it in lane order.
+// entropy coders" (2014). A lane is a 32-bit state in [2^16, 2^32), refilled 16 bits at a time. There
+// are 1, 16 or 32 lanes, and symbol i of a sequence belongs to lane i mod that, so that a vector decodes 16 symbols at
+// once; sequences follow each other on the same lanes. All lanes share one stream of words; at each step the lanes that need a word take it in lane order.
 //
 // A lane starts (for the encoder, which runs backwards) at 2^16 plus 16 bits of payload that come out again at the
 // decoder's end, so that a lane costs 2 bytes and not 4.
@@ -21,13 +21,12 @@ namespace p2pw::codec {
 
 inline constexpr unsigned kProbabilityBits = 12;
 inline constexpr std::uint32_t kProbabilityScale = 1u << kProbabilityBits;
-inline constexpr std::size_t kLanes = 16;
+inline constexpr std::size_t kLanes = 16, kMaxLanes = 32;
 inline constexpr std::uint32_t kLaneLow = 1u << 16;
 
 struct alignas(64) RansModel {
   std::uint32_t decode[kProbabilityScale];  // by slot: symbol | share << 8 | (slot - first slot of the symbol) << 20
   std::uint32_t share[256];                 // share | first slot << 16
-  std::uint32_t reciprocal[256];            // floor(2^32 / share) + 1, or 2^32 - 1 for a share of 1
 
   // REQUIRES: shares sum to kProbabilityScale, none is kProbabilityScale itself, at most 256.
   void build(std::span<const std::uint16_t> shares);
@@ -55,7 +54,7 @@ inline bool rans_get(const std::uint32_t* table, std::uint8_t& symbol, std::uint
   return true;
 }
 
-using Lanes = std::array<std::uint32_t, kLanes>;
+using Lanes = std::array<std::uint32_t, kMaxLanes>;
 
 // One sequence to code with one model.
 struct RansSequence {
@@ -67,6 +66,15 @@ struct RansSequence {
 // `scratch` is grown as needed; the words are its tail.
 std::span<const std::uint16_t> rans_encode(std::span<const RansSequence> sequences, unsigned lane_count, Lanes& lanes,
                                            std::vector<std::uint16_t>& scratch);
+
+// Words as the frame has them.
+inline void put_words(std::span<const std::uint16_t> words, std::byte* to) {
+  if constexpr (std::endian::native == std::endian::little) {
+    if (!words.empty()) std::memcpy(to, words.data(), words.size() * 2);
+  } else {
+    for (std::size_t i = 0; i < words.size(); ++i) store_le(to + 2 * i, words[i]);
+  }
+}
 
 class RansDecoder {
  public:
@@ -80,7 +88,7 @@ class RansDecoder {
 
  private:
   Lanes lanes_;
-  unsigned lane_count_;  // 1 or kLanes
+  unsigned lane_count_;  // 1, 16 or 32
   const std::byte* at_;
   const std::byte* end_;
 };

@@ -251,11 +251,7 @@ void SparseEncoder::State::put(Bytes& out) {
   std::memcpy(to, head.bytes().data(), head.byte_count());
   to += head.byte_count();
   for (unsigned lane = 0; lane < lane_count; ++lane, to += 4) store_le(to, lanes[lane]);
-  if constexpr (std::endian::native == std::endian::little) {
-    std::memcpy(to, coded.data(), words_bytes);
-  } else {
-    for (std::size_t i = 0; i < coded.size(); ++i) store_le(to + 2 * i, coded[i]);
-  }
+  put_words(coded, to);
   to += words_bytes;
   if (!rest.empty()) std::memcpy(to, rest.data(), rest.size());
 }

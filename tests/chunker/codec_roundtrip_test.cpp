@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
 #include <random>
 
 #include "chunker/codec/codec.h"
 #include "chunker/codec/element.h"
+#include "chunker/codec/kernels.h"
 
 namespace p2pw::codec {
 namespace {
@@ -13,24 +16,33 @@ constexpr Dtype kAll[] = {Dtype::boolean, Dtype::u8, Dtype::i8, Dtype::f8_e5m2, 
                           Dtype::i32, Dtype::u32, Dtype::f32, Dtype::c64, Dtype::f64, Dtype::i64, Dtype::u64,
                           Dtype::f4, Dtype::f6_e2m3, Dtype::f6_e3m2};
 
+// Every instruction set that this machine has gives the same frame, and every one decodes it.
 void expect_roundtrip(const Bytes& parent, const Bytes& now, Dtype dtype) {
   SlabEncoder encoder;
   SlabDecoder decoder;
-  Bytes frame;
-  const Encoded encoded = encoder.encode_delta(parent, now, dtype, frame);
-  EXPECT_EQ(encoded.changed, parent != now);
-  EXPECT_EQ(encoded.digest, digest_of(now));
-  if (!encoded.changed) {
-    EXPECT_TRUE(frame.empty());
-    return;
+  Bytes first;
+  for (Simd simd : {Simd::scalar, Simd::avx2, Simd::avx512}) {
+    if (!force_simd(simd)) continue;
+    SCOPED_TRACE(kernels().name);
+    Bytes frame;
+    const Encoded encoded = encoder.encode_delta(parent, now, dtype, frame);
+    EXPECT_EQ(encoded.changed, parent != now);
+    EXPECT_EQ(encoded.digest, digest_of(now));
+    EXPECT_LE(frame.size(), now.size() + now.size() / 1000 + 64);
+    if (simd == Simd::scalar) first = frame;
+    ASSERT_EQ(frame, first);
+    if (!encoded.changed) {
+      EXPECT_TRUE(frame.empty());
+      continue;
+    }
+    Bytes slab = parent;
+    const auto decoded = decoder.decode_in_place(frame, dtype, slab);
+    ASSERT_TRUE(decoded.ok()) << decoded.error().message;
+    EXPECT_EQ(decoded->digest, encoded.digest);
+    EXPECT_EQ(decoded->changed_elements, encoded.changed_elements);
+    ASSERT_EQ(slab, now);
   }
-  EXPECT_LE(frame.size(), now.size() + now.size() / 1000 + 64);
-  Bytes slab = parent;
-  const auto decoded = decoder.decode_in_place(frame, dtype, slab);
-  ASSERT_TRUE(decoded.ok()) << decoded.error().message;
-  EXPECT_EQ(decoded->digest, encoded.digest);
-  EXPECT_EQ(decoded->changed_elements, encoded.changed_elements);
-  ASSERT_EQ(slab, now);
+  force_simd(detected_simd());
 }
 
 TEST(CodecRoundtrip, RandomBitsAtEveryDensity) {
@@ -55,6 +67,37 @@ TEST(CodecRoundtrip, RandomBitsAtEveryDensity) {
         }
         expect_roundtrip(parent, now, dtype);
       }
+    }
+  }
+}
+
+// Weights as they are: most changes +-1, more of them the smaller the weight.
+TEST(CodecRoundtrip, AdamLikeSteps) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(0, 0.02f);
+  for (Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::f32, Dtype::f8_e4m3, Dtype::f8_e5m2}) {
+    const ElementModel model = model_of(dtype);
+    SCOPED_TRACE(testing::Message() << "dtype " << int(dtype));
+    // Steps of about 2^-k of the spacing around 0.02.
+    for (int k : {0, 3, 6, 12}) {
+      const std::size_t count = 100'000 + random() % 5000;
+      Bytes parent(count * model.width), now(count * model.width);
+      for (std::size_t i = 0; i < count; ++i) {
+        // A position on the dtype's line for a float, by its exponent and mantissa.
+        const float before = normal(random), after = before + std::ldexp(normal(random), -k - 3);
+        for (auto [value, out] : {std::pair{before, &parent}, std::pair{after, &now}}) {
+          std::uint32_t f;
+          std::memcpy(&f, &value, 4);
+          const int exponent = std::max(0, static_cast<int>(f >> 23 & 0xFF) - 127 + (1 << (model.exponent_bits - 1)) + 6);
+          const std::uint64_t bits = std::uint64_t{f >> 31} << (8 * model.width - 1) |
+                                     std::uint64_t(exponent) << model.mantissa_bits |
+                                     (f & 0x7FFFFF) >> (23 - model.mantissa_bits);
+          std::memcpy(out->data() + i * model.width, &bits, model.width);
+        }
+      }
+      expect_roundtrip(parent, now, dtype);
     }
   }
 }
