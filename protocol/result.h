@@ -96,5 +96,6 @@ inline Error fail(ErrorCode code, std::string message) { return Error{code, std:
   decl = std::move(tmp).value()
 #define P2PW_TRY(decl, expr) P2PW_TRY_(P2PW_CONCAT(try_result_, __LINE__), decl, expr)
 // P2PW_CHECK(call()): continues, or the function returns the error.
-#define P2PW_CHECK(expr) \
-  if (auto check_result = (expr); !check_result.ok()) return std::move(check_result).error()
+#define P2PW_CHECK_(tmp, expr) \
+  if (auto tmp = (expr); !tmp.ok()) return std::move(tmp).error()
+#define P2PW_CHECK(expr) P2PW_CHECK_(P2PW_CONCAT(check_result_, __LINE__), expr)

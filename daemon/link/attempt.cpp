@@ -7,7 +7,10 @@ Attempt::Attempt(boost::asio::ip::tcp::socket socket, const TlsContext& tls, Han
     : handshake_(std::move(handshake)),
       owner_(owner),
       timer_(socket.get_executor()) {
-  connection_ = std::make_shared<Connection>(std::move(socket), tls, handshake_.side(), std::move(scratch), *this);
+  connection_ = std::make_shared<Connection>(
+      std::move(socket), tls, handshake_.side(), [this](const NodeKey& key) { return handshake_.judge(key); },
+      std::move(scratch), *this);
+  remote_address_ = connection_->remote_address();
 }
 
 void Attempt::start(std::chrono::milliseconds deadline) {

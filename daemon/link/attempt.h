@@ -39,7 +39,7 @@ class Attempt final : public Connection::User, public std::enable_shared_from_th
   void cancel();
 
   const Handshake& handshake() const { return handshake_; }
-  Connection& connection() { return *connection_; }
+  const std::string& remote_address() const { return remote_address_; }
 
   // What it was dialled for.
   std::optional<LinkEndpoint> target;
@@ -54,6 +54,7 @@ class Attempt final : public Connection::User, public std::enable_shared_from_th
   Handshake handshake_;
   Owner& owner_;
   std::shared_ptr<Connection> connection_;
+  std::string remote_address_;
   boost::asio::steady_timer timer_;
   bool over_ = false;
 };

@@ -17,10 +17,10 @@ constexpr std::chrono::seconds kLinger{1};
 }  // namespace
 
 Connection::Connection(asio::ip::tcp::socket socket, const TlsContext& tls, LinkSide side,
-                       std::shared_ptr<LinkScratch> scratch, User& user)
+                       TlsSession::Judge judge, std::shared_ptr<LinkScratch> scratch, User& user)
     : socket_(std::move(socket)),
       linger_(socket_.get_executor()),
-      tls_(tls, side),
+      tls_(tls, side, std::move(judge)),
       side_(side),
       scratch_(std::move(scratch)),
       user_(&user) {
@@ -29,6 +29,7 @@ Connection::Connection(asio::ip::tcp::socket socket, const TlsContext& tls, Link
   if (!ignored) remote_address_ = remote.address().to_string();
   socket_.non_blocking(true, ignored);
   set_no_delay(socket_.native_handle());
+  set_dead_peer_timeouts(socket_.native_handle());
 }
 
 void Connection::start() {
@@ -68,14 +69,23 @@ void Connection::close() {
   if (closed_) return;
   closed_ = true;
   account();
+  set_held(0);
   ErrorCodeOf ignored;
   socket_.close(ignored);
   linger_.cancel();
+  if (auto after = std::exchange(after_, nullptr)) after();
 }
 
-void Connection::finish(std::optional<Outgoing> last, Queued queued) {
+void Connection::silence() {
+  account();
+  silenced_ = true;
+  user_ = nullptr;
+}
+
+void Connection::finish(std::optional<Outgoing> last, std::function<void()> after) {
   if (!is_open()) return;
-  if (queued == Queued::drop) queue_ = SendQueue();
+  if (queue_.bytes() > kBatchBytes) queue_ = SendQueue();
+  after_ = std::move(after);
   if (last) queue_.push(std::move(*last));
   finishing_ = true;
   user_ = nullptr;
@@ -89,7 +99,7 @@ void Connection::broken(Error reason) {
   if (closed_) return;
   User* user = user_;
   close();
-  if (user != nullptr && !finishing_) user->closed(*this, reason);
+  if (user != nullptr) user->closed(*this, reason);
 }
 
 // Reading.
@@ -111,7 +121,7 @@ void Connection::readable() {
     if (error == asio::error::would_block || error == asio::error::try_again) return wait_readable();
     if (error == asio::error::eof) return broken(fail(ErrorCode::io, "the peer closed the connection"));
     if (error) return broken(fail(ErrorCode::io, "the connection broke: " + error.message()));
-    if (!finishing_ && !take_in(ByteView(scratch_->in).first(count))) return;
+    if (is_open() && !take_in(ByteView(scratch_->in).first(count))) return;
     taken += count;
     if (count < scratch_->in.size() / 2 || taken >= kTurnBytes) return closed_ ? void() : wait_readable();
   }
@@ -166,7 +176,14 @@ bool Connection::take_frames() {
     return false;
   }
   if (!tls_.output().empty()) schedule_pump();  // a key update or an alert of TLS itself
-  return true;
+  set_held(reader_.held());
+  if (scratch_->held > scratch_->max_held) user_->holds_too_much(*this);
+  return is_open();
+}
+
+void Connection::set_held(std::size_t bytes) {
+  scratch_->held += bytes;
+  scratch_->held -= std::exchange(held_, bytes);
 }
 
 // Writing.
@@ -183,7 +200,7 @@ void Connection::schedule_pump() {
 
 void Connection::pump() {
   std::size_t turn = 0;
-  while (!closed_ && !waiting_writable_) {
+  while (!closed_ && !silenced_ && !waiting_writable_) {
     if (tls_.output().empty() && !fill()) return;
     const ByteView out = tls_.output();
     ErrorCodeOf error;

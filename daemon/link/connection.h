@@ -20,12 +20,15 @@
 
 namespace p2pw {
 
-// Buffers that all connections of one thread use in turn.
+// What all connections of one hub share: buffers that they use in turn, and the sum of what they hold of unfinished
+// messages.
 struct LinkScratch {
   static constexpr std::size_t kReadBytes = 256u << 10;
   static constexpr std::size_t kRecordBytes = 16u << 10;
   Bytes in = Bytes(kReadBytes);
   Bytes record = Bytes(kRecordBytes);
+  std::size_t held = 0;
+  std::size_t max_held = 256u << 20;
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -53,12 +56,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
     // Payload bytes of chunks and bulk that the next batch may hold. On 0 the user calls wake() later.
     virtual std::size_t allowance(Connection&) { return kBatchBytes; }
     virtual void written(Connection&, const Written&) {}
+    // All connections together hold more of unfinished messages than LinkScratch::max_held.
+    virtual void holds_too_much(Connection&) {}
     // Broken or closed by the peer. Not called after close() or finish().
     virtual void closed(Connection& connection, const Error& reason) = 0;
   };
 
   Connection(boost::asio::ip::tcp::socket socket, const TlsContext& tls, LinkSide side,
-             std::shared_ptr<LinkScratch> scratch, User& user);
+             TlsSession::Judge judge, std::shared_ptr<LinkScratch> scratch, User& user);
 
   void start();
   void set_user(User& user) { user_ = &user; }
@@ -73,11 +78,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // At once and without a word. Idempotent.
   void close();
-  // Writes what is begun and `last`, says goodbye to TLS and closes, all within a second; nothing is received any more.
-  enum class Queued { drop, send };
-  void finish(std::optional<Outgoing> last, Queued queued = Queued::drop);
-  bool is_open() const { return !closed_ && !finishing_; }
+  // Writes what is begun and `last`, says goodbye to TLS and closes when the peer does, all within a second; nothing is
+  // received any more. Then `after` is called. A long queue is dropped.
+  void finish(std::optional<Outgoing> last, std::function<void()> after = nullptr);
+  // Stays connected, but sends and hands on nothing any more, until close().
+  void silence();
+  bool is_open() const { return !closed_ && !finishing_ && !silenced_; }
 
+  std::size_t held() const { return held_; }  // bytes of an unfinished message
   const TlsSession& tls() const { return tls_; }
   LinkSide side() const { return side_; }
   int socket_handle() { return socket_.native_handle(); }
@@ -98,6 +106,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Status flush_record(std::size_t& record_fill);
   void account();
   void broken(Error reason);
+  void set_held(std::size_t bytes);
 
   boost::asio::ip::tcp::socket socket_;
   boost::asio::steady_timer linger_;
@@ -114,11 +123,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Written batch_;                    // in tls_.output(), not written yet
   std::size_t batch_cipher_ = 0, batch_cipher_done_ = 0;
   std::size_t unproven_bytes_ = 0;
+  std::size_t held_ = 0;
   bool proven_ = false;
   bool secured_ = false;
   bool pump_scheduled_ = false;
   bool waiting_writable_ = false;
   bool finishing_ = false;
+  bool silenced_ = false;
+  std::function<void()> after_;
   bool tls_closed_ = false;
   bool closed_ = false;
 };

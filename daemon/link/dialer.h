@@ -49,6 +49,8 @@ class Dialer {
   // True when something was wanted of this peer.
   bool undial(const NodeKey& peer);
 
+  void stop() { targets_.clear(); }
+
   // The target answered with this key.
   void learned(const LinkEndpoint& endpoint, const NodeKey& peer);
   // Its attempt ended without a link.

@@ -4,6 +4,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "daemon/link/alive.h"
 #include "daemon/link/attempt.h"
 #include "daemon/link/connector.h"
 
@@ -27,9 +28,9 @@ class Request final : public EnrolClient, public Attempt::Owner, public Connecti
 
   void start() {
     timer_.expires_after(request_.timeout);
-    timer_.async_wait([this](boost::system::error_code error) {
+    timer_.async_wait(alive_.guard([this](boost::system::error_code error) {
       if (!error) end(fail(ErrorCode::timed_out, "no answer from " + to_string(request_.endpoint)));
-    });
+    }));
     boost::system::error_code wrong;
     const auto bound = asio::ip::make_address(request_.bind_address, wrong);
     connecting_ = connect_to(io_, request_.endpoint, wrong ? asio::ip::address() : bound, request_.timeout,
@@ -82,9 +83,9 @@ class Request final : public EnrolClient, public Attempt::Owner, public Connecti
     stop();
     // Posted, so that the callback may destroy this object.
     if (auto done = std::exchange(done_, nullptr)) {
-      asio::post(io_, [done = std::move(done), result = std::move(result), alive = std::weak_ptr<int>(alive_)]() mutable {
-        if (!alive.expired()) done(std::move(result));
-      });
+      asio::post(io_, alive_.guard([done = std::move(done), result = std::move(result)]() mutable {
+        done(std::move(result));
+      }));
     }
   }
 
@@ -103,7 +104,7 @@ class Request final : public EnrolClient, public Attempt::Owner, public Connecti
   std::shared_ptr<Connecting> connecting_;
   std::shared_ptr<Attempt> attempt_;
   std::shared_ptr<Connection> connection_;
-  std::shared_ptr<int> alive_ = std::make_shared<int>(0);
+  Alive alive_;
 };
 
 }  // namespace

@@ -55,6 +55,9 @@ Status FrameReader::commit(std::size_t count) {
   filled_ += count;
   if (part_ == Part::prefix && filled_ == kFramePrefixBytes) P2PW_CHECK(start());
   if (part_ == Part::header && filled_ == header_size_) {
+    if (limits_.link_messages && payload_size_ > 0) {
+      P2PW_TRY([[maybe_unused]] const auto message, parse_link_message(frame_.header, payload_size_));
+    }
     part_ = Part::payload;
     filled_ = 0;
     frame_.payload.reserve(payload_size_);

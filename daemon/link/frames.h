@@ -20,9 +20,10 @@ namespace p2pw {
 struct FrameLimits {
   std::size_t header = limits::kMaxMessageBytes;
   std::size_t payload = limits::kMaxPayloadBytes;
+  bool link_messages = true;  // a header that announces a payload is checked before the payload is taken in
 };
 // Until the peer is proven: one small message and nothing else.
-inline constexpr FrameLimits kUnprovenLimits{.header = 4096, .payload = 0};
+inline constexpr FrameLimits kUnprovenLimits{.header = 4096, .payload = 0, .link_messages = false};
 
 inline constexpr std::size_t kFramePrefixBytes = 8;
 
@@ -46,6 +47,8 @@ class FrameReader {
   std::optional<Frame> take();
   // No byte of a further frame has come.
   bool between_frames() const { return part_ == Part::prefix && filled_ == 0; }
+  // Bytes of memory in the unfinished frame.
+  std::size_t held() const { return frame_.header.size() + frame_.payload.size(); }
 
  private:
   enum class Part { prefix, header, payload, whole };

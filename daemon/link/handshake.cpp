@@ -54,13 +54,17 @@ Error Handshake::refused(Error why) {
   return why;
 }
 
+Status Handshake::judge(const NodeKey& peer) const {
+  if (expected_ && *expected_ != peer) {
+    return fail(ErrorCode::untrusted, "expected node " + expected_->short_hex() + ", found " + name_of(peer));
+  }
+  return trust_->admits(peer);
+}
+
 Result<std::optional<wire::Handshake>> Handshake::secured(const NodeKey& peer, const Exporter& exporter) {
   peer_.key_ = peer;
   exporter_ = exporter;
-  if (expected_ && *expected_ != peer) {
-    return refused(fail(ErrorCode::untrusted, "expected node " + expected_->short_hex() + ", found " + name_of(peer)));
-  }
-  if (auto admitted = trust_->admits(peer); !admitted) return refused(std::move(admitted).error());
+  if (auto judged = judge(peer); !judged) return refused(std::move(judged).error());
   if (side_ == LinkSide::responder) {
     step(Event::ready_for_offer);
     return std::optional<wire::Handshake>{};

@@ -62,6 +62,8 @@ class Handshake {
   static Handshake initiate(const LinkTrust& trust, const wire::Hello& hello, Offer offer);
   static Handshake respond(const LinkTrust& trust, const wire::Hello& hello);
 
+  // May the peer have this key at all? Asked while TLS is being set up, and again by secured().
+  Status judge(const NodeKey& peer) const;
   // TLS stands. An initiator gets its offer to send, a responder nothing.
   Result<std::optional<wire::Handshake>> secured(const NodeKey& peer, const Exporter& exporter);
   // The peer's message. An initiator is proven after it; a responder has to decide (peer() is known then) and then calls

@@ -1,32 +1,39 @@
-// The inside of TlsLinkHub, shared by its two source files: hub_state.cpp has connections and peers, link_hub_tls.cpp the
-// interface. Not for others.
+// The inside of TlsLinkHub, not for others. link_hub_tls.cpp has the interface, hub_links.cpp the links that stand,
+// hub_attempts.cpp the connections that have not proven themselves.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <deque>
-#include <set>
+#include <random>
 
 #include "daemon/link/attempt.h"
 #include "daemon/link/dialer.h"
+#include "daemon/link/event_queue.h"
 #include "daemon/link/link.h"
 #include "daemon/link/link_hub_tls.h"
-#include "daemon/link/rate_limit.h"
+#include "daemon/link/listener.h"
+#include "daemon/link/rate_class.h"
+#include "daemon/link/refusal_log.h"
 
 namespace p2pw {
 
-class TlsLinkHub::Impl final : public std::enable_shared_from_this<Impl>,
-                               public Attempt::Owner,
-                               public Link::Owner,
-                               public Dialer::Owner {
+class TlsLinkHub::Impl final : public Attempt::Owner, public Link::Owner, public Dialer::Owner {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   Impl(boost::asio::io_context& io, LinkHubOptions options, TlsContext tls, LinkHandler& handler);
   ~Impl() override;
-  Status listen();
-  void run();
+  Status start();
+
+  Link* link(const NodeKey& peer) const;
+  std::vector<NodeKey> linked_peers() const;
+  // Closes the link and tells handler and dialer; end_link() says goodbye first.
+  void remove_link(const NodeKey& peer, const Error& reason);
+  void end_link(const NodeKey& peer, const std::string& goodbye, const Error& reason);
+  void recheck_links(const std::function<Status(const Link&)>& allowed);
+  void stop_attempts(const NodeKey& peer);
+  void shutdown(const std::string& reason);
 
   // One peer that is or was linked.
   struct Peer {
@@ -38,43 +45,16 @@ class TlsLinkHub::Impl final : public std::enable_shared_from_this<Impl>,
     Time next_stripe{};
   };
 
-  // Links of one class share a rate.
-  struct LinkClass {
-    explicit LinkClass(boost::asio::io_context& io) : timer(io) {}
-    RateLimit limit;
-    boost::asio::steady_timer timer;
-    bool waiting = false;
-    std::size_t turn = 0;
-  };
-
-  // While one exists, events for the handler wait: the handler is never called from inside its own call.
-  class ApiCall {
-   public:
-    explicit ApiCall(Impl& impl) : impl_(impl) { ++impl_.api_depth_; }
-    ~ApiCall() {
-      if (--impl_.api_depth_ == 0 && !impl_.events_.empty()) impl_.post_drain();
-    }
-
-   private:
-    Impl& impl_;
-  };
-
-  Link* link(const NodeKey& peer) const;
-  void remove_link(const NodeKey& peer, const Error& reason);  // closes it, tells handler and dialer
-  void end_link(const NodeKey& peer, const std::string& goodbye, const Error& reason);
-  void recheck_links(const std::function<Status(const Link&)>& allowed);
-  void stop_attempts(const NodeKey& peer);
-  void set_wan_rate(std::uint64_t bits);
-  void shutdown(const std::string& reason);
-
   boost::asio::io_context& io_;
   LinkHubOptions options_;
   TlsContext tls_;
   LinkHandler& handler_;
   LinkTrust trust_;
   Dialer dialer_;
+  Listener listener_;
+  EventQueue events_;
+  RateClass wan_, regional_;
   std::map<NodeKey, Peer> peers_;
-  std::vector<LinkEndpoint> listening_;
   LinkCounters counters_;
 
  private:
@@ -86,60 +66,74 @@ class TlsLinkHub::Impl final : public std::enable_shared_from_this<Impl>,
   // Link::Owner
   void link_said(Link& link, const wire::LinkMessage& message, Bytes payload) override;
   void link_broken(Link& link, const Error& reason) override;
-  std::size_t link_allowance(Link& link) override;
-  void link_spent(Link& link, std::uint64_t payload) override;
+  std::size_t link_allowance(Link& link) override { return class_of(link).allowance(); }
+  void link_spent(Link& link, std::uint64_t payload) override { class_of(link).spend(payload); }
+  void links_hold_too_much() override;
   // Dialer::Owner
   bool dial_linked(const NodeKey& peer) const override { return link(peer) != nullptr; }
   void dial_connected(const LinkEndpoint& target, const std::optional<NodeKey>& expected, std::size_t attempt,
                       boost::asio::ip::tcp::socket socket) override;
   void dial_failed(const LinkEndpoint& target, const Error& reason, bool first) override;
 
-  void accept_next(boost::asio::ip::tcp::acceptor& acceptor);
+  // A connection that has not proven itself, or that waits for a decision.
+  struct Pending {
+    std::shared_ptr<Attempt> attempt;
+    std::string address;                 // incoming: counted by admission under this
+    std::optional<NodeKey> stripe_of;    // ours: the link that it is for
+    bool incoming() const { return !address.empty(); }
+  };
   void accepted(boost::asio::ip::tcp::socket socket);
-  std::shared_ptr<Attempt> begin(boost::asio::ip::tcp::socket socket, Handshake handshake);
-  void forget(const std::shared_ptr<Attempt>& attempt);
+  void evict_oldest();
+  Pending& begin(boost::asio::ip::tcp::socket socket, Handshake handshake);
+  Pending* pending(const Attempt& attempt);
+  bool forget(const std::shared_ptr<Attempt>& attempt);
+  void give_up(const std::shared_ptr<Attempt>& attempt, const Error& reason);
+  template <class Which>
+  std::vector<std::shared_ptr<Attempt>> attempts_where(Which which) const;
+  void note_refusal(const std::string& who, const Error& reason);
 
-  bool offer_out(const NodeKey& peer) const;
+  std::size_t offers_out(const NodeKey& peer) const;
   void decide_control(const std::shared_ptr<Attempt>& attempt);
   void decide_stripe(const std::shared_ptr<Attempt>& attempt);
   void decide_enrol(const std::shared_ptr<Attempt>& attempt);
-  void reconsider(const NodeKey& peer);  // parked offers
+  void reconsider_parked(const NodeKey& peer);
   void link_up(const std::shared_ptr<Attempt>& attempt);
+
   void stripe_up(const std::shared_ptr<Attempt>& attempt);
   void open_stripes(const NodeKey& peer);
   void dial_stripe(const NodeKey& peer, Peer& entry);
+  void stripe_connected(const NodeKey& peer, std::uint64_t dial, Result<boost::asio::ip::tcp::socket> socket);
   void stripe_failed(const NodeKey& peer, const Error& reason);
+  std::size_t connection_count() const;
 
   void tick();
   void beat(Time now);
-  LinkClass& class_of(const Link& link) { return is_wan(link) ? wan_ : regional_; }
-  bool is_wan(const Link& link) const { return link.hello().region() != options_.hello.region(); }
+  bool is_wan(const wire::Hello& peer) const { return peer.region() != options_.hello.region(); }
+  RateClass& class_of(const Link& link) { return is_wan(link.hello()) ? wan_ : regional_; }
+  void wake_class(bool wan, std::size_t turn);
   LinkTuning tuning_for(const wire::Hello& peer) const;
-  void wake_class(LinkClass& of);
 
-  void emit(std::function<void()> event);
-  void drain();
-  void post_drain();
-  void note_refusal(const std::string& who, const Error& reason);
-
-  std::vector<boost::asio::ip::tcp::acceptor> acceptors_;
+  Dialer::Timing timing_;
   Admission admission_;
+  RefusalLog refusals_;
   std::shared_ptr<LinkScratch> scratch_ = std::make_shared<LinkScratch>();
-  std::set<std::shared_ptr<Attempt>> attempts_;
-  std::map<const Attempt*, std::string> incoming_;      // address that admission counts
-  std::map<const Attempt*, NodeKey> stripe_attempts_;   // ours, by the link they are for
-  std::uint64_t next_dial_ = 0;
-  LinkClass wan_, regional_;
+  std::map<std::uint64_t, Pending> pending_;  // by age
+  std::uint64_t count_ = 0;                   // names what is pending or dialled
   boost::asio::steady_timer ticker_;
   Time last_tick_{};
+  std::mt19937_64 random_;
   std::uint64_t wmem_max_;
-
-  std::deque<std::function<void()>> events_;
-  int api_depth_ = 0;
-  bool draining_ = false;
   bool stopping_ = false;
-  Time refusals_since_{};
-  std::uint64_t refusals_logged_ = 0, refusals_silent_ = 0;
+  Alive alive_;
 };
+
+template <class Which>
+std::vector<std::shared_ptr<Attempt>> TlsLinkHub::Impl::attempts_where(Which which) const {
+  std::vector<std::shared_ptr<Attempt>> found;
+  for (const auto& [age, entry] : pending_) {
+    if (which(entry.attempt->handshake())) found.push_back(entry.attempt);
+  }
+  return found;
+}
 
 }  // namespace p2pw

@@ -192,6 +192,12 @@ std::uint32_t Link::stripes_wanted() const {
                     std::max(tuning_.stripes, kMaxStripes));
 }
 
+std::size_t Link::held() const {
+  std::size_t total = control_->held();
+  for (const auto& stripe : stripes_) total += stripe->held();
+  return total;
+}
+
 LinkStats Link::stats() const {
   LinkStats stats;
   stats.round_trip = clock_.measured() ? clock_.round_trip() : kernel_round_trip_;
@@ -227,7 +233,7 @@ void Link::broken(const Error& reason) {
 }
 
 void Link::close() {
-  over_ = true;
+  if (std::exchange(over_, true)) return;
   for (auto& stripe : stripes_) stripe->close();
   control_->close();
 }
@@ -235,11 +241,16 @@ void Link::close() {
 void Link::say_goodbye(const std::string& why) {
   if (over_) return;
   over_ = true;
-  for (auto& stripe : stripes_) stripe->close();
   wire::LinkMessage message;
   message.mutable_goodbye()->set_reason(why.substr(0, 160));
   auto head = frame_head(message, 0);
-  control_->finish(head ? std::optional(Outgoing{.head = std::move(*head)}) : std::nullopt);
+  // A stripe that closes before the peer has read the reason would be taken for the reason.
+  for (auto& stripe : stripes_) stripe->silence();
+  control_->finish(head ? std::optional(Outgoing{.head = std::move(*head)}) : std::nullopt,
+                   [stripes = std::move(stripes_)] {
+                     for (auto& stripe : stripes) stripe->close();
+                   });
+  stripes_.clear();
 }
 
 }  // namespace p2pw

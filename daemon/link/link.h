@@ -50,6 +50,8 @@ class Link final : public Connection::User {
     // Payload that this link's stripes may write now; the owner wakes the link when it said 0.
     virtual std::size_t link_allowance(Link& link) = 0;
     virtual void link_spent(Link& link, std::uint64_t payload) = 0;
+    // All links together hold too much of unfinished messages; ends one or more of them.
+    virtual void links_hold_too_much() = 0;
   };
 
   // `dialled`: where we found the peer; nothing when it found us.
@@ -76,6 +78,7 @@ class Link final : public Connection::User {
   const wire::Hello& hello() const { return peer_.hello(); }
   const SecretId& secret_id() const { return peer_.secret_id(); }
   const std::optional<LinkEndpoint>& dialled() const { return dialled_; }
+  std::size_t held() const;  // bytes of unfinished messages
   std::size_t stripe_count() const { return stripes_.size(); }
   Time since() const { return since_; }
   Time last_heard() const { return last_heard_; }
@@ -90,6 +93,7 @@ class Link final : public Connection::User {
   std::optional<Outgoing> next(Connection& connection) override;
   std::size_t allowance(Connection& connection) override;
   void written(Connection& connection, const Connection::Written& written) override;
+  void holds_too_much(Connection&) override { owner_.links_hold_too_much(); }
   void closed(Connection& connection, const Error& reason) override;
 
   void broken(const Error& reason);

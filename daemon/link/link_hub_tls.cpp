@@ -19,25 +19,24 @@ std::optional<Outgoing> framed(const wire::LinkMessage& message, SharedBytes pay
 
 }  // namespace
 
-TlsLinkHub::TlsLinkHub(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TlsLinkHub::TlsLinkHub(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 TlsLinkHub::~TlsLinkHub() = default;
 
 Result<std::unique_ptr<TlsLinkHub>> TlsLinkHub::start(boost::asio::io_context& io, LinkHubOptions options,
                                                       LinkHandler& handler) {
   P2PW_TRY(TlsContext tls, TlsContext::make(options.identity));
-  auto impl = std::make_shared<Impl>(io, std::move(options), std::move(tls), handler);
-  P2PW_CHECK(impl->listen());
-  impl->run();
+  auto impl = std::make_unique<Impl>(io, std::move(options), std::move(tls), handler);
+  P2PW_CHECK(impl->start());
   return std::unique_ptr<TlsLinkHub>(new TlsLinkHub(std::move(impl)));
 }
 
 void TlsLinkHub::dial(const LinkEndpoint& endpoint, std::optional<NodeKey> expected) {
-  Impl::ApiCall guard(*impl_);
+  EventQueue::OutsideCall guard(impl_->events_);
   impl_->dialer_.dial(endpoint, expected);
 }
 
 void TlsLinkHub::undial(const NodeKey& peer) {
-  Impl::ApiCall guard(*impl_);
+  EventQueue::OutsideCall guard(impl_->events_);
   impl_->dialer_.undial(peer);
   impl_->stop_attempts(peer);
   Link* link = impl_->link(peer);
@@ -47,7 +46,7 @@ void TlsLinkHub::undial(const NodeKey& peer) {
 }
 
 void TlsLinkHub::undial(const LinkEndpoint& endpoint) {
-  Impl::ApiCall guard(*impl_);
+  EventQueue::OutsideCall guard(impl_->events_);
   impl_->dialer_.undial(endpoint);
   for (const NodeKey& peer : links()) {
     if (impl_->link(peer)->dialled() != endpoint) continue;
@@ -57,23 +56,17 @@ void TlsLinkHub::undial(const LinkEndpoint& endpoint) {
 
 bool TlsLinkHub::linked(const NodeKey& peer) const { return impl_->link(peer) != nullptr; }
 
-std::vector<NodeKey> TlsLinkHub::links() const {
-  std::vector<NodeKey> keys;
-  for (const auto& [key, peer] : impl_->peers_) {
-    if (peer.link) keys.push_back(key);
-  }
-  return keys;
-}
+std::vector<NodeKey> TlsLinkHub::links() const { return impl_->linked_peers(); }
 
 void TlsLinkHub::send(const NodeKey& peer, const wire::LinkMessage& message, SharedBytes payload) {
-  Impl::ApiCall guard(*impl_);
+  EventQueue::OutsideCall guard(impl_->events_);
   Link* link = impl_->link(peer);
   if (link == nullptr) return;
   if (auto item = framed(message, std::move(payload), Cargo::control)) link->send(std::move(*item));
 }
 
 bool TlsLinkHub::send_chunk(const NodeKey& peer, const wire::Chunk& chunk, SharedBytes payload) {
-  Impl::ApiCall guard(*impl_);
+  EventQueue::OutsideCall guard(impl_->events_);
   Link* link = impl_->link(peer);
   const auto bundle = BundleId::from(chunk.bundle());
   if (link == nullptr || !bundle) return false;
@@ -86,7 +79,7 @@ bool TlsLinkHub::send_chunk(const NodeKey& peer, const wire::Chunk& chunk, Share
 }
 
 bool TlsLinkHub::send_bulk(const NodeKey& peer, const wire::LinkMessage& message, SharedBytes payload) {
-  Impl::ApiCall guard(*impl_);
+  EventQueue::OutsideCall guard(impl_->events_);
   Link* link = impl_->link(peer);
   if (link == nullptr) return false;
   auto item = framed(message, std::move(payload), Cargo::bulk);
@@ -94,17 +87,17 @@ bool TlsLinkHub::send_bulk(const NodeKey& peer, const wire::LinkMessage& message
 }
 
 void TlsLinkHub::cut_queue(const NodeKey& peer, const BundleId& bundle) {
-  Impl::ApiCall guard(*impl_);
+  EventQueue::OutsideCall guard(impl_->events_);
   if (Link* link = impl_->link(peer)) link->cut(bundle);
 }
 
 void TlsLinkHub::drop(const NodeKey& peer, const Error& reason) {
-  Impl::ApiCall guard(*impl_);
+  EventQueue::OutsideCall guard(impl_->events_);
   impl_->end_link(peer, reason.message, reason);
 }
 
 void TlsLinkHub::ban(const NodeKey& peer, const std::string& reason) {
-  Impl::ApiCall guard(*impl_);
+  EventQueue::OutsideCall guard(impl_->events_);
   spdlog::warn("links: node {} is banned: {}", peer.hex(), reason);
   impl_->trust_.ban(peer, reason);
   impl_->dialer_.undial(peer);
@@ -126,11 +119,11 @@ std::optional<std::chrono::steady_clock::time_point> TlsLinkHub::last_heard(cons
   return link == nullptr ? std::nullopt : std::optional(link->last_heard());
 }
 
-std::vector<LinkEndpoint> TlsLinkHub::listening() const { return impl_->listening_; }
+std::vector<LinkEndpoint> TlsLinkHub::listening() const { return impl_->listener_.listening(); }
 LinkCounters TlsLinkHub::counters() const { return impl_->counters_; }
 
 void TlsLinkHub::set_fleet_secrets(std::vector<FleetSecret> newest_first) {
-  Impl::ApiCall guard(*impl_);
+  EventQueue::OutsideCall guard(impl_->events_);
   impl_->trust_.set_secrets(std::move(newest_first));
   impl_->recheck_links([this](const Link& link) -> Status {
     if (impl_->trust_.secret(link.secret_id()) != nullptr) return {};
@@ -139,7 +132,7 @@ void TlsLinkHub::set_fleet_secrets(std::vector<FleetSecret> newest_first) {
 }
 
 void TlsLinkHub::set_allow_list(std::optional<AllowList> list) {
-  Impl::ApiCall guard(*impl_);
+  EventQueue::OutsideCall guard(impl_->events_);
   impl_->trust_.set_allow_list(std::move(list));
   impl_->recheck_links([this](const Link& link) -> Status {
     P2PW_CHECK(impl_->trust_.admits(link.peer()));
@@ -158,10 +151,10 @@ void TlsLinkHub::set_hello(const wire::Hello& hello) {
   impl_->options_.hello.set_node(std::string(impl_->trust_.own_key().text()));
 }
 
-void TlsLinkHub::set_wan_rate(std::uint64_t bits) { impl_->set_wan_rate(bits); }
+void TlsLinkHub::set_wan_rate(std::uint64_t bits) { impl_->wan_.set(bits); }
 
 void TlsLinkHub::shutdown(const std::string& reason) {
-  Impl::ApiCall guard(*impl_);
+  EventQueue::OutsideCall guard(impl_->events_);
   impl_->shutdown(reason);
 }
 

@@ -53,6 +53,8 @@ struct LinkHubOptions {
 
   LinkTiming timing = {};
   AdmissionLimits admission = {};
+  std::size_t max_connections = 0;            // of all kinds; 0 = 3/4 of the descriptors this process may have
+  std::size_t max_unfinished = 256u << 20;    // bytes held of messages that have not come to their end
   std::size_t max_control_queue = 64u << 20;  // bytes; a peer that lets more pile up is dropped
   std::size_t max_stripe_queue = 512u << 20;  // bytes; send_chunk() says false beyond
   // What the kernel may hold of a stripe without having sent it: small enough that chunks are given to the stripe that
@@ -67,6 +69,7 @@ struct LinkCounters {
   std::uint64_t refused = 0;          // of these, closed during TLS or handshake
   std::uint64_t abandoned = 0;        // of these, closed by the peer before it had proven itself
   std::uint64_t dials_failed = 0;
+  std::uint64_t enrolled = 0;
   std::uint64_t links_up = 0, links_down = 0;
   std::uint64_t links_broken_by_peer = 0;  // malformed or oversized messages
   std::map<std::string, std::uint64_t> refused_by_code;  // name of the ErrorCode
@@ -109,8 +112,8 @@ class TlsLinkHub final : public LinkHub {
 
  private:
   class Impl;
-  explicit TlsLinkHub(std::shared_ptr<Impl> impl);
-  std::shared_ptr<Impl> impl_;
+  explicit TlsLinkHub(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace p2pw

@@ -24,6 +24,8 @@ TcpMeasured measure_tcp(int socket);  // zeros when the kernel does not say
 bool set_congestion(int socket, const char* name);  // false: not there or not permitted
 std::string congestion_of(int socket);
 void set_no_delay(int socket);
+// A connection whose peer does not acknowledge for 15 s breaks, an idle one is probed after 30 s.
+void set_dead_peer_timeouts(int socket);
 void set_unsent_low_water(int socket, std::uint32_t bytes);
 
 // The third number of net.ipv4.tcp_wmem, 4 MiB when it cannot be read.

@@ -45,6 +45,22 @@ struct TlsBio {
   }
 };
 
+// Replaces OpenSSL's chain building: there is no chain, the key is the identity.
+struct TlsVerify {
+  static int certificate(X509_STORE_CTX* store, void*) {
+    auto* ssl = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+    auto* session = static_cast<TlsSession*>(SSL_get_app_data(ssl));
+    const Status judged = judge(*session, X509_STORE_CTX_get0_cert(store));
+    if (!judged) session->refusal_ = judged.error();
+    X509_STORE_CTX_set_error(store, judged ? X509_V_OK : X509_V_ERR_CERT_REJECTED);
+    return judged ? 1 : 0;
+  }
+  static Status judge(const TlsSession& session, X509* certificate) {
+    P2PW_TRY(const NodeKey key, node_key_of(certificate));
+    return session.judge_ ? session.judge_(key) : Status();
+  }
+};
+
 namespace {
 
 constexpr long kMaxCertificateBytes = 4096;
@@ -57,13 +73,6 @@ std::string openssl_reason() {
   }
   ERR_clear_error();
   return reason;
-}
-
-// Replaces OpenSSL's chain building: there is no chain, the key is the identity.
-int check_certificate(X509_STORE_CTX* store, void*) {
-  auto key = node_key_of(X509_STORE_CTX_get0_cert(store));
-  X509_STORE_CTX_set_error(store, key ? X509_V_OK : X509_V_ERR_CERT_REJECTED);
-  return key ? 1 : 0;
 }
 
 // AES-GCM where the CPU has instructions for it, as OpenSSL itself judges; else ChaCha20.
@@ -100,11 +109,13 @@ Result<TlsContext> TlsContext::make(const NodeIdentity& identity) {
   SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_max_cert_list(ctx, kMaxCertificateBytes);
   SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  SSL_CTX_set_cert_verify_callback(ctx, check_certificate, nullptr);
+  SSL_CTX_set_cert_verify_callback(ctx, TlsVerify::certificate, nullptr);
   return made;
 }
 
-TlsSession::TlsSession(const TlsContext& context, LinkSide side) : ssl_(SSL_new(context.get()), SSL_free) {
+TlsSession::TlsSession(const TlsContext& context, LinkSide side, Judge judge)
+    : ssl_(SSL_new(context.get()), SSL_free), judge_(std::move(judge)) {
+  SSL_set_app_data(ssl_.get(), this);
   BIO* bio = BIO_new(TlsBio::method());
   BIO_set_data(bio, this);
   SSL_set_bio(ssl_.get(), bio, bio);
@@ -118,9 +129,11 @@ TlsSession::TlsSession(const TlsContext& context, LinkSide side) : ssl_(SSL_new(
 TlsSession::~TlsSession() = default;
 
 Error TlsSession::broken(const char* during) {
-  const bool refused = SSL_get_verify_result(ssl_.get()) != X509_V_OK;
-  return fail(refused ? ErrorCode::untrusted : ErrorCode::failed,
-              std::string(during) + ": " + (refused ? "the peer's certificate is refused" : openssl_reason()));
+  if (refusal_) {
+    ERR_clear_error();
+    return *refusal_;
+  }
+  return fail(ErrorCode::failed, std::string(during) + ": " + openssl_reason());
 }
 
 Result<bool> TlsSession::advance() {
@@ -129,6 +142,7 @@ Result<bool> TlsSession::advance() {
   const int result = SSL_do_handshake(ssl_.get());
   if (result == 1) {
     established_ = true;
+    judge_ = nullptr;
     return true;
   }
   if (SSL_get_error(ssl_.get(), result) == SSL_ERROR_WANT_READ) return false;

@@ -8,7 +8,9 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "daemon/link/identity.h"
@@ -39,7 +41,11 @@ class TlsSession {
   // A session key is changed after this many bytes, far below what AES-GCM allows (RFC 8446, 5.5: 2^24.5 records).
   static constexpr std::uint64_t kRekeyBytes = 64ull << 30;
 
-  TlsSession(const TlsContext& context, LinkSide side);
+  // Judges the key that the peer's certificate claims, in the middle of the handshake: a peer that is refused there has
+  // not seen our own certificate if we are the initiator.
+  using Judge = std::function<Status(const NodeKey&)>;
+
+  TlsSession(const TlsContext& context, LinkSide side, Judge judge);
   ~TlsSession();
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
@@ -71,6 +77,7 @@ class TlsSession {
 
  private:
   friend struct TlsBio;
+  friend struct TlsVerify;
   Error broken(const char* during);
 
   std::unique_ptr<SSL, void (*)(SSL*)> ssl_;
@@ -78,6 +85,8 @@ class TlsSession {
   Bytes output_;
   std::size_t sent_ = 0;
   std::uint64_t written_with_key_ = 0;
+  Judge judge_;
+  std::optional<Error> refusal_;
   bool established_ = false;
   bool finished_ = false;
 };

@@ -1,0 +1,107 @@
+// A peer for tests that follows the rules only as far as the test wants: it has TLS and framing, and says what it is told.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <deque>
+#include <functional>
+
+#include "daemon/link/connection.h"
+#include "daemon/link/handshake.h"
+#include "tests/daemon/link_world.h"
+
+namespace p2pw::testing {
+
+class HostilePeer final : public Connection::User {
+ public:
+  explicit HostilePeer(boost::asio::io_context& io) : HostilePeer(io, NodeIdentity::make(SigningKey::generate()).value()) {}
+  HostilePeer(boost::asio::io_context& io, const NodeIdentity& as)
+      : io_(io), identity(as), tls_(TlsContext::make(identity).value()) {}
+  ~HostilePeer() override {
+    if (connection) connection->close();
+  }
+
+  void connect(const LinkEndpoint& to, std::function<void()> when_secured) {
+    boost::asio::ip::tcp::socket socket(io_);
+    socket.connect({boost::asio::ip::make_address(to.host), to.port});
+    begin(std::move(socket), LinkSide::initiator, std::move(when_secured));
+  }
+  // Takes one connection at the endpoint that is returned.
+  LinkEndpoint accept(std::function<void()> when_secured) {
+    acceptor_.emplace(io_, boost::asio::ip::tcp::endpoint(boost::asio::ip::make_address("127.0.0.1"), 0));
+    acceptor_->async_accept([this, when_secured](boost::system::error_code error, boost::asio::ip::tcp::socket socket) {
+      if (!error) begin(std::move(socket), LinkSide::responder, when_secured);
+    });
+    return {"127.0.0.1", acceptor_->local_endpoint().port()};
+  }
+
+  // The offer that would be right here, for a peer with this secret.
+  wire::Handshake offer(const FleetSecret& secret, LinkPurpose purpose) const {
+    const NodeKey other = connection->tls().peer_key().value();
+    const ProofContext context{.side = LinkSide::initiator,
+                               .purpose = purpose,
+                               .initiator = identity.key(),
+                               .responder = other,
+                               .exporter = connection->tls().exporter().value()};
+    const LinkProof proof = fleet_proof(secret, context);
+    wire::Handshake message;
+    message.set_protocol(kLinkProtocol);
+    message.set_purpose(static_cast<wire::Handshake::Purpose>(purpose));
+    message.set_secret_id(std::string(secret.id().text()));
+    message.set_proof(proof.data(), proof.size());
+    if (purpose == LinkPurpose::control) {
+      message.mutable_hello()->set_node(std::string(identity.key().text()));
+      message.mutable_hello()->set_region("hostile");
+    }
+    return message;
+  }
+
+  void say(const std::string& header, const Bytes& payload = {}) {
+    Bytes bytes = frame_head(header, payload.size()).value();
+    bytes.insert(bytes.end(), payload.begin(), payload.end());
+    say_raw(std::move(bytes));
+  }
+  void say_raw(Bytes bytes) { connection->send(Outgoing{.head = std::move(bytes)}); }
+  // A prefix that announces these lengths.
+  static Bytes prefix(std::uint32_t header, std::uint32_t payload) {
+    Bytes bytes;
+    for (int i = 0; i < 4; ++i) bytes.push_back(static_cast<std::byte>(header >> (8 * i)));
+    for (int i = 0; i < 4; ++i) bytes.push_back(static_cast<std::byte>(payload >> (8 * i)));
+    return bytes;
+  }
+
+  void secured(Connection&) override {
+    connection->set_proven();  // reads whatever comes
+    if (when_secured_) when_secured_();
+  }
+  void received(Connection&, Frame frame) override {
+    frames.push_back(std::move(frame));
+    if (on_frame) on_frame(frames.back());
+  }
+  void closed(Connection&, const Error& reason) override {
+    gone = true;
+    why = reason;
+  }
+
+ private:
+  void begin(boost::asio::ip::tcp::socket socket, LinkSide side, std::function<void()> when_secured) {
+    when_secured_ = std::move(when_secured);
+    connection = std::make_shared<Connection>(std::move(socket), tls_, side, nullptr, std::make_shared<LinkScratch>(), *this);
+    connection->start();
+  }
+  boost::asio::io_context& io_;
+
+ public:
+  NodeIdentity identity;
+  std::shared_ptr<Connection> connection;
+  std::deque<Frame> frames;
+  std::function<void(const Frame&)> on_frame;
+  bool gone = false;
+  Error why;
+
+ private:
+  TlsContext tls_;
+  std::optional<boost::asio::ip::tcp::acceptor> acceptor_;
+  std::function<void()> when_secured_;
+};
+
+}  // namespace p2pw::testing
