@@ -21,6 +21,7 @@ class Fleet:
         self.seen = {}       # name -> set of versions ever staged or active
         self.current = {}    # name -> path
         self.sealed = {}     # name -> highest sealed version it knows
+        self.first_chunk = {}  # (name, version) -> wall clock when its first chunk from the WAN had been checked
         self.keys = {}       # name -> node key
         self._cursor = {}    # (name, life) -> id of the last log entry read
         self._token = None
@@ -116,8 +117,10 @@ class Fleet:
         reply = daemon.get(f"/v1/log?channel={CHANNEL}&after={self._cursor.get(key, 0)}&limit=1000")
         for entry in reply.get("entries", []):
             self._cursor[key] = max(self._cursor.get(key, 0), entry["id"])
-            if entry.get("event") == "staged" and entry.get("node", "") in ("", daemon.name):
+            if entry["event"] == "staged":
                 self._reach(daemon.name, entry["version"], entry["at_ms"] / 1000)
+            elif entry["event"] == "first-chunk":
+                self.first_chunk.setdefault((daemon.name, entry["version"]), entry["at_ms"] / 1000)
 
     def _reach(self, name, version, at):
         reached = self.reached.setdefault(name, [])

@@ -73,7 +73,7 @@ def work(options, plan, folder):
         if options.selftest:
             result = selftest.run(plan, folder, pump, report)
         else:
-            result = Run(plan, Binaries.of(options.build), folder, report).execute()
+            result = Run(plan, Binaries.of(options.build, bool(plan.disk)), folder, report).execute()
         if options.json:
             print(json.dumps(result), flush=True)
         elif not options.selftest:

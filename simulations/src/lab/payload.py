@@ -33,7 +33,7 @@ class Series:
 
     @staticmethod
     def _make(binary, folder, size, changed, steps):
-        host.run(binary, folder, "--bytes", str(size), "--changed", f"{changed / 100:g}", "--steps", str(steps))
+        host.run(binary, folder, "--bytes", str(size), "--changed", f"{changed:g}", "--steps", str(steps))
         return steps_of(folder)
 
 

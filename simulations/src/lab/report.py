@@ -6,7 +6,6 @@ GIB = 1 << 30
 CROSS_CHECK = 0.005       # wire against senders' counters
 BUSY = 0.1                # of all cores, by others
 TLS_RECORD = 22 / 16384   # bytes of TLS for each byte of bulk
-DEFAULT_CHUNK = 1 << 20
 
 
 def share(part, whole):
@@ -70,25 +69,24 @@ def cross_check(run, counted):
 
 
 def first_chunk(run, version):
-    """(share of the checkpoint diffed when the first chunk left, seconds until it had come to the last region)."""
-    reply = version.seed.reply()
-    amount = reply.get("chunk_bytes", DEFAULT_CHUNK)
-    left = run.leaving.at(amount)
-    arrived = [first.at(amount) for first in run.arriving.values()]
-    clock = version.start_of_clock()
-    seconds = max(arrived) - clock if arrived and None not in arrived else None
-    return diffed_share(version, left), seconds
+    """(share of the checkpoint diffed when the first chunk left the trainer, seconds until each region had its first)."""
+    regions = {}
+    for (name, number), at in run.fleet.first_chunk.items():
+        daemon = run.fleet.daemons[name]
+        if number == version.number and daemon.node.access != 0 and not run.fleet.late(name):
+            regions[daemon.node.access] = min(at, regions.get(daemon.node.access, at))
+    if not regions:
+        return None, None
+    left = min(at - run.scenario.delay_us(0, index) / 1e6 for index, at in regions.items())
+    return diffed_share(run, version, left), max(regions.values()) - version.start_of_clock()
 
 
-def diffed_share(version, at):
-    """From the seed's own progress lines: (at_ms, diffed_bytes), the last one before the chunk left."""
-    reply = version.seed.reply()
-    whole = reply.get("input_bytes")
-    if at is None or not whole:
+def diffed_share(run, version, at):
+    """What the seed had read by then; for a delta it reads the parent as well."""
+    whole = version.seed.reply().get("input_bytes")
+    if not whole:
         return None
-    steps = [(line["at_ms"] / 1000, line["diffed_bytes"]) for line in version.seed.lines()
-             if "at_ms" in line and "diffed_bytes" in line]
-    return max((done for when, done in steps if when <= at), default=0) / whole if steps else None
+    return min(1.0, version.reading.by(at) / (whole * (2 if run.scenario.payload.kind == "delta" else 1)))
 
 
 def after_last_byte(run, version):

@@ -11,9 +11,8 @@ from .fleet import Fleet
 from .host import LabError
 from .network import Network
 from .pump import Pump
-from .watch import FirstBytes, FirstRead, LastBulk, busy_seconds, usage
+from .watch import FirstRead, LastBulk, Reading, busy_seconds, usage
 
-MOST_CHUNK = 4 << 20
 POLL_SECONDS = 0.1
 RTT_TOLERANCE = 0.1  # of what was asked, and 2 ms
 
@@ -27,10 +26,10 @@ class Binaries:
     slow_disk: str
 
     @staticmethod
-    def of(build):
+    def of(build, slow_disks):
         at = [os.path.join(build, "bin", name) for name in ("p2pw", "p2pwd", "p2pw-series", "p2pw-tcp-pump")]
         at.append(os.path.join(build, "lib", "p2pw-slow-disk.so"))
-        for path in at:
+        for path in at if slow_disks else at[:-1]:
             if not os.access(path, os.X_OK):
                 raise LabError(f"{path} is not there: build first (cmake --preset release && cmake --build build)")
         return Binaries(*at)
@@ -45,6 +44,7 @@ class Published:
     seed: Seed | None = None
     first_read: FirstRead | None = None
     began: float = 0.0  # wall clock
+    reading: Reading | None = None
     dead: bool = False
 
     def start_of_clock(self):
@@ -111,6 +111,8 @@ class Run:
         version.began = time.time()
         version.seed = Seed(self.fleet.trainer, self.network, checkpoint, self.folder, "--version", str(number), *options)
         self.fleet.usage.watch("seed", version.seed.process.pid)
+        version.reading = Reading(version.seed.process.pid)
+        self._watchers.append(version.reading)
         return version
 
     def _warm_up(self):
@@ -216,11 +218,8 @@ class Run:
         self.received_before = self.fleet.ledger.link_payload()
         self.retransmitted_before = self.network.retransmitted_segments()
         self.traffic_before = self.network.traffic()
-        self.leaving = FirstBytes(self.network.bridge(0), self.network.wan_port(0), True, MOST_CHUNK)
-        self.arriving = {index: FirstBytes(self.network.bridge(index), self.network.wan_port(index), False, MOST_CHUNK)
-                         for index in self.sites if index != 0}
         self.bulk = {index: LastBulk(self.network.bridge(index)) for index in self.sites}
-        self._watchers = [self.leaving, *self.arriving.values(), *self.bulk.values()]
+        self._watchers = list(self.bulk.values())
 
     def _end_counting(self):
         self.fleet.poll()

@@ -2,9 +2,6 @@
 
 import ctypes
 import os
-import select
-import socket
-import struct
 import threading
 import time
 
@@ -104,43 +101,29 @@ class Usage:
         self._thread.join()
 
 
-class FirstBytes:
-    """When the first bytes of large packets crossed a WAN port of a bridge, read off the wire.
+class Reading:
+    """What a process has read from files, over time: [(wall clock, bytes)]."""
 
-    `leaving`: from the region to the WAN, else into the region. Keeps (wall clock, bytes so far) up to `most` bytes and
-    then closes its socket, so that it costs nothing afterwards. Small packets (control, acknowledgements) do not count.
-    """
+    PERIOD_SECONDS = 0.005
 
-    LARGE = 600
-    _OUTGOING = 4
-    _HEADERS = 52
-
-    def __init__(self, namespace, device, leaving, most):
+    def __init__(self, pid):
         self.seen = []
-        self._most = most
-        # A port of the region sends towards the WAN what leaves the region.
-        self._wanted = leaving
-        self._socket = in_namespace(namespace, lambda: _packet_socket(device))
+        self._pid = pid
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._wait, daemon=True)
+        self._thread = threading.Thread(target=self._loop, daemon=True)
         self._thread.start()
 
-    def _wait(self):
-        total = 0
-        while total < self._most and not self._stop.is_set():
-            ready, _, _ = select.select([self._socket], [], [], 0.2)
-            if not ready:
-                continue
-            data, address = self._socket.recvfrom(64)
-            length = struct.unpack(">H", data[16:18])[0] if len(data) >= 18 else 0
-            if (address[2] == self._OUTGOING) == self._wanted and length >= self.LARGE:
-                total += length - self._HEADERS
-                self.seen.append((time.time(), total))
-        self._socket.close()
+    def _loop(self):
+        while not self._stop.wait(self.PERIOD_SECONDS):
+            try:
+                with open(f"/proc/{self._pid}/io", encoding="ascii") as file:
+                    self.seen.append((time.time(), int(file.readline().split()[1])))
+            except (FileNotFoundError, ProcessLookupError, PermissionError, IndexError):
+                return
 
-    def at(self, amount):
-        """The wall clock when `amount` bytes had passed, or None."""
-        return next((when for when, total in self.seen if total >= amount), None)
+    def by(self, at):
+        """Bytes read by then."""
+        return max((done for when, done in self.seen if when <= at), default=0)
 
     def close(self):
         self._stop.set()
@@ -179,15 +162,6 @@ class LastBulk:
         self._thread.join()
 
 
-_EVERY_PROTOCOL = 3  # others are not shown what a bridge forwards
-
-
-def _packet_socket(device):
-    made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_EVERY_PROTOCOL))
-    made.bind((device, _EVERY_PROTOCOL))
-    return made
-
-
 def enter_namespace(name):
     """Moves the calling thread, and it alone, into a network namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -197,22 +171,3 @@ def enter_namespace(name):
             raise OSError(ctypes.get_errno(), f"enter namespace {name}")
     finally:
         os.close(fd)
-
-
-def in_namespace(name, make):
-    """Calls make() inside a network namespace; a socket stays in the one where it was made."""
-    outcome = []
-
-    def inside():
-        try:
-            enter_namespace(name)
-            outcome.append(make())
-        except OSError as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=inside)
-    thread.start()
-    thread.join()
-    if isinstance(outcome[0], OSError):
-        raise outcome[0]
-    return outcome[0]
