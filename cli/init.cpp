@@ -15,6 +15,8 @@ namespace {
 // Any address that a trainer's traffic would leave towards: documentation addresses are routed like the rest.
 constexpr const char* kSomewhere = "192.0.2.1";
 constexpr std::chrono::hours kTokenLifetime{1};
+constexpr std::size_t kMaxKeyFile = 4096;
+constexpr std::size_t kMaxEnrolments = 1u << 20;
 
 struct Options {
   std::string channel, region, name, publisher_key;
@@ -41,7 +43,7 @@ Result<Config> make_config(const Options& options, const Console& console) {
 // An enrolment that the daemon will honour when it starts.
 Result<Enrolment> make_enrolment(const StatePaths& paths, std::uint32_t uses) {
   Enrolments table;
-  auto text = read_small_file(paths.enrolments(), 1u << 20);
+  auto text = read_small_file(paths.enrolments(), kMaxEnrolments);
   if (text) {
     P2PW_TRY(table, Enrolments::parse(text.value()));
   }
@@ -88,16 +90,15 @@ Status init(const Options& options, Console& console) {
   P2PW_TRY(Config config, make_config(options, console));
   std::error_code ignored;
   if (!options.force && std::filesystem::exists(config.file, ignored)) return save_config(config, config.file);
+  P2PW_CHECK(setup::check_values(config));
   std::filesystem::path key_file = publisher_key_path(config.file);
   if (!options.publisher_key.empty() && options.publisher_key != key_file) {
-    P2PW_TRY(std::string text, read_secret_file(options.publisher_key, 4096));
-    P2PW_CHECK(write_small_file(key_file, text, 0600));
+    P2PW_TRY(std::string text, read_secret_file(options.publisher_key, kMaxKeyFile));
+    P2PW_TRY(SigningKey given, SigningKey::parse(text));
+    P2PW_CHECK(write_small_file(key_file, given.file(), 0600));
   }
   P2PW_TRY(SigningKey publisher, setup::load_or_make_key(key_file));
   config.channels.front().publisher = publisher.verifying_key();
-  // Checked as the daemon will check it, before anything else is written.
-  auto checked = parse_config(to_short_toml(config), config.file.string());
-  if (!checked) return fail(ErrorCode::usage, checked.error().message);
 
   StatePaths paths = config.paths();
   P2PW_TRY(SigningKey node, setup::load_or_make_key(paths.node_key()));

@@ -57,9 +57,7 @@ Status join(const Options& options, Console& console) {
   P2PW_TRY(Config config, make_config(options, token, console));
   std::error_code ignored;
   if (!options.force && std::filesystem::exists(config.file, ignored)) return save_config(config, config.file);
-  // Checked as the daemon will check it, before anything is written.
-  auto checked = parse_config(to_short_toml(config), config.file.string());
-  if (!checked) return fail(ErrorCode::usage, checked.error().message);
+  P2PW_CHECK(setup::check_values(config));
 
   StatePaths paths = config.paths();
   P2PW_TRY(SigningKey node, setup::load_or_make_key(paths.node_key()));

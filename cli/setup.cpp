@@ -90,6 +90,14 @@ void place(Config& config, const Console& console) {
   if (!console.options().state.empty()) config.state = std::filesystem::absolute(console.options().state);
 }
 
+Status check_values(Config config) {
+  for (ChannelConfig& channel : config.channels) {
+    if (channel.publisher == VerifyingKey{}) channel.publisher = SigningKey::generate().verifying_key();
+  }
+  auto checked = parse_config(to_short_toml(config), config.file.string());
+  return checked ? Status{} : fail(ErrorCode::usage, checked.error().message);
+}
+
 std::string name_for_people(const std::string& given) {
   if (!given.empty()) return given;
   char host[65] = {};
