@@ -110,7 +110,7 @@ TEST_F(FleetTest, AnotherPublishersKeyIsRefused) {
   make_series(series, "1MiB", 0);
   start(1, 1);
   auto key = fleet.path() / "other.key";
-  ASSERT_EQ(fleet.p2pw("trainer", {"keygen", key.string()}).exit_code, 0);
+  ASSERT_EQ(fleet.p2pw("trainer", {"keygen", "-o", key.string()}).exit_code, 0);
   Ran seeded = fleet.seed(step(0), {"--key", key.string()});
   EXPECT_EQ(seeded.exit_code, 4) << seeded.out << seeded.err;
   EXPECT_FALSE(std::filesystem::exists(fleet.current("r1-1")));
