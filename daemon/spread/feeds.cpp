@@ -87,14 +87,16 @@ void Feeds::start(const BundleFacts& bundle, const Region& region, const ChunkSe
 }
 
 std::optional<NodeKey> Feeds::choose_gateway(const Feed& feed) const {
-  auto order = gateway_succession(feed.bundle.place, feed.region, world_.members(), options_.candidates);
-  for (const NodeKey& key : order) {
+  auto now = world_.now();
+  for (const NodeKey& key : gateway_succession(feed.bundle.place, feed.region, world_.members(), options_.candidates)) {
     if (!world_.linked(key)) continue;
-    bool suspect = shunned_.contains(key);
+    bool suspect = false;
     for (const Member& m : world_.members()) suspect = suspect || (m.key == key && m.suspect);
-    if (!suspect) return key;
+    auto manners = manners_.find(key);
+    bool shunned = manners != manners_.end() && manners->second.shunned_until > now;
+    if (!suspect && !shunned) return key;
   }
-  return std::nullopt;  // a suspect is not worth chunks: better to wait for news
+  return std::nullopt;  // nobody who would answer: better to wait for news than to send chunks
 }
 
 void Feeds::assign(Feed& feed) {
@@ -184,7 +186,8 @@ void Feeds::chunk_held(const BundleId& bundle, ChunkIndex chunk) {
 }
 
 void Feeds::acked(const NodeKey& gateway, const BundleId& bundle, ChunkIndex chunk, bool duplicate) {
-  shunned_.erase(gateway);
+  Manners& manners = manners_[gateway];
+  manners = {world_.now(), {}, 0};
   Region name;
   Feed* feed = find_by_gateway(bundle, gateway, &name);
   if (!feed) return;
@@ -286,7 +289,7 @@ void Feeds::peer_lost(const NodeKey& peer) {
 }
 
 void Feeds::peer_back(const NodeKey& peer) {
-  shunned_.erase(peer);
+  manners_.erase(peer);
   for (auto& [name, region] : regions_) {
     for (auto& [order, feed] : region.feeds) {
       if (feed.state == State::unassigned) assign(feed);
@@ -311,32 +314,55 @@ void Feeds::forget(const BundleId& bundle) {
   leases_.forget(bundle);
 }
 
-bool Feeds::stalled(const Feed& feed) const {
-  auto quiet = world_.now() - feed.progress;
-  auto trips = 3 * world_.round_trip(feed.lease.holder);
-  if (feed.state == State::waiting) return quiet > options_.stall + trips;
-  if (feed.state != State::flowing || feed.in_flight.empty()) return false;
+microseconds Feeds::patience(const Feed& feed) const {
+  auto manners = manners_.find(feed.lease.holder);
+  int stalls = manners == manners_.end() ? 0 : std::min(manners->second.stalls, 4);
+  microseconds allowed = options_.stall * (1 << stalls) + 3 * world_.round_trip(feed.lease.holder);
+  if (feed.state != State::flowing) return allowed;
   // What is under way for the whole region shares one link: allow it the time that the measured rate needs.
   const Credit& credit = regions_.at(feed.region).credit;
   double rate = std::max(credit.bytes_per_second(), 64.0 * 1024);
   auto drain = microseconds(static_cast<std::int64_t>(1e6 * static_cast<double>(credit.in_flight()) / rate));
-  return quiet > options_.stall + trips + std::min(drain, microseconds(8'000'000));
+  return allowed + std::min(drain, microseconds(8'000'000));
+}
+
+// Its gateway answers for nothing at all, though something is on the way to it.
+bool Feeds::stalled(const Feed& feed) const {
+  if (feed.state != State::waiting && (feed.state != State::flowing || feed.in_flight.empty())) return false;
+  auto heard = feed.progress;
+  auto manners = manners_.find(feed.lease.holder);
+  if (manners != manners_.end()) heard = std::max(heard, manners->second.last_ack);
+  return world_.now() - heard > patience(feed);
+}
+
+// The gateway answers for other chunks, but these must have got lost on its side.
+void Feeds::resend_forgotten(RegionFeeds& region, Feed& feed) {
+  if (feed.state != State::flowing || feed.in_flight.empty()) return;
+  if (world_.now() - feed.progress <= 5 * patience(feed)) return;
+  for (auto& [chunk, flight] : feed.in_flight) {
+    region.credit.lost(flight.bytes);
+    feed.wanted.add(ChunkIndex(chunk));
+  }
+  feed.in_flight.clear();
+  feed.progress = world_.now();
 }
 
 void Feeds::tick() {
   std::set<NodeKey> stalled_peers;
   for (auto& [name, region] : regions_) {
     for (auto& [order, feed] : region.feeds) {
-      if (stalled(feed)) stalled_peers.insert(feed.lease.holder);
+      if (stalled(feed)) {
+        ++counters_[name].stalls;
+        stalled_peers.insert(feed.lease.holder);
+      } else {
+        resend_forgotten(region, feed);
+      }
     }
   }
   for (const NodeKey& peer : stalled_peers) {
-    for (auto& [name, region] : regions_) {
-      for (auto& [order, feed] : region.feeds) {
-        if (feed.lease.holder == peer && stalled(feed)) ++counters_[name].stalls;
-      }
-    }
-    shunned_.insert(peer);
+    Manners& manners = manners_[peer];
+    manners.shunned_until = world_.now() + options_.stall * (1 << std::min(manners.stalls, 4));
+    ++manners.stalls;
     peer_lost(peer);
   }
   for (auto& [name, region] : regions_) {

@@ -107,7 +107,9 @@ class Feeds {
   std::uint64_t in_flight_to(const RegionFeeds& region, const NodeKey& gateway) const;
   bool send_next(RegionFeeds& region, Feed& feed);
   void settle(Feed& feed);
+  std::chrono::microseconds patience(const Feed& feed) const;
   bool stalled(const Feed& feed) const;
+  void resend_forgotten(RegionFeeds& region, Feed& feed);
 
   SpreadWorld& world_;
   const SpreadOptions& options_;
@@ -115,7 +117,14 @@ class Feeds {
   std::map<Region, RegionFeeds> regions_;
   std::unordered_map<BundleId, std::set<Region>> of_bundle_;
   std::unordered_map<BundleId, BundleFacts> facts_;
-  std::set<NodeKey> shunned_;  // stalled: last choice until it is heard of again
+  // How well a gateway answers. One that stalls is passed over for a while, and given longer each time: a machine that is
+  // merely busy must not be taken from and given to in turn.
+  struct Manners {
+    SteadyTime last_ack{};
+    SteadyTime shunned_until{};
+    int stalls = 0;  // since its last acknowledgement
+  };
+  std::map<NodeKey, Manners> manners_;
   std::map<Region, FeedCounters> counters_;
 };
 

@@ -101,6 +101,22 @@ TEST(Spread, HungGatewayCostsLittle) {
   EXPECT_LT(w.sim.seconds(), 1.35 * w.bound());
 }
 
+// Machines that are so busy that they answer only every few seconds: slow, but nothing may be lost for good.
+TEST(Spread, StutteringFleetCompletes) {
+  TwoRegions w;
+  w.publish(8, 128);
+  for (auto& n : w.sim.nodes()) {
+    if (n->self().trainer) continue;
+    auto* node = n.get();
+    auto phase = 137 * static_cast<int>(node->key().data[0]);
+    for (int at = 500 + phase; at < 60'000; at += 2'800) {
+      w.sim.at(milliseconds(at), [&w, node] { w.sim.hang(*node); });
+      w.sim.at(milliseconds(at + 2'700), [&w, node] { w.sim.resume(*node); });
+    }
+  }
+  EXPECT_TRUE(w.sim.run_until([&] { return w.complete(); }, 300s));
+}
+
 TEST(Spread, RegionCutAndHealedCompletes) {
   TwoRegions w;
   w.publish(8, 128);

@@ -149,8 +149,16 @@ void SpreadSim::Node::send(const NodeKey& peer, const wire::LinkMessage& message
   // Control messages never wait behind chunks.
   auto delay = a == b ? kLan : sim_.accesses_[a].delay + sim_.accesses_[b].delay;
   sim_.schedule(sim_.now_ + delay, [to, from = self_, message] {
-    if (to->up()) to->spread.message(from, message);
+    to->receive([to, from, message] { to->spread.message(from, message); });
   });
+}
+
+void SpreadSim::Node::receive(std::function<void()> message) {
+  if (up()) {
+    message();
+  } else if (alive) {
+    unread_.push_back(std::move(message));
+  }
 }
 
 void SpreadSim::Node::introduce(const NodeKey& peer, const BundleId& bundle) {
@@ -189,9 +197,11 @@ void SpreadSim::deliver_chunk(Node& from, Node& to, const BundleId& bundle, Chun
   auto arrival = transit(from, to, bytes);
   if (!arrival) return;
   schedule(*arrival, [this, &from, &to, bundle, chunk, epoch] {
-    if (!to.up() || !to.spread.take_link_chunk(from.key(), bundle, chunk, epoch)) return;
-    to.spread.link_chunk_stored(from.key(), bundle, chunk, epoch);
-    swarm(to, bundle, chunk);
+    to.receive([this, &from, &to, bundle, chunk, epoch] {
+      if (!to.spread.take_link_chunk(from.key(), bundle, chunk, epoch)) return;
+      to.spread.link_chunk_stored(from.key(), bundle, chunk, epoch);
+      swarm(to, bundle, chunk);
+    });
   });
 }
 
@@ -199,7 +209,7 @@ void SpreadSim::swarm(Node& from, const BundleId& bundle, ChunkIndex chunk) {
   for (auto& n : nodes_) {
     if (n.get() == &from || n->self_.trainer || n->region() != from.region()) continue;
     schedule(now_ + kLan, [n = n.get(), bundle, chunk] {
-      if (n->up()) n->spread.swarm_chunk(bundle, chunk);
+      n->receive([n, bundle, chunk] { n->spread.swarm_chunk(bundle, chunk); });
     });
   }
 }
@@ -213,6 +223,14 @@ void SpreadSim::hang(Node& node) {
   node.hung = true;
   node.hung_at = now_;
   for (auto ms : {3000, 3200, 5000, 5200}) schedule(now_ + milliseconds(ms), [this] { refresh_members(); });
+}
+
+void SpreadSim::resume(Node& node) {
+  node.hung = false;
+  auto unread = std::move(node.unread_);
+  node.unread_.clear();
+  for (auto& message : unread) message();
+  refresh_members();
 }
 
 void SpreadSim::cut(const std::string& region, bool cut) {

@@ -36,6 +36,7 @@ class SpreadSim {
 
   void kill(Node& node);
   void hang(Node& node);    // stops reading and answering; becomes suspect after 3 s
+  void resume(Node& node);  // handles then what came in meanwhile
   void cut(const std::string& region, bool cut);
   void run_for(milliseconds time);
   // Runs until the condition holds; false after `limit` of virtual time.
@@ -107,9 +108,9 @@ class SpreadSim::Node : public SpreadWorld {
  private:
   friend class SpreadSim;
   void set_members(std::vector<Member> members);
-  void wake();  // handles what came in while hung
-
+  void receive(std::function<void()> message);
   std::vector<Member> members_;
+  std::vector<std::function<void()>> unread_;  // while hung
 
  public:
   Spread spread;  // after what its World needs
