@@ -164,6 +164,7 @@ LogPosition ChannelLog::position() const {
   std::vector<const VerifiedRecord*> later;
   if (delegate_) later.push_back(&*delegate_);
   if (head_) later.push_back(&*head_);
+  for (const auto& [hash, seal] : bare_seals_) later.push_back(&seal);
   append_latest_extras(out.version, later);
   append_from(out.version.next(), later);
   for (const Waiting& waiting : waiting_) later.push_back(&waiting.record);

@@ -474,7 +474,7 @@ TEST_F(ChannelLogTest, AnyOrderOfArrivalLeadsToTheSameBelief) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 30; ++round) {
     std::vector<Bytes> shuffled = records;
     // The delegate goes first: without it a head is not verified at all, and comes again 20 s later.
     std::shuffle(shuffled.begin() + 1, shuffled.end(), random);
@@ -502,7 +502,7 @@ std::size_t pull(const ChannelLog& from, ChannelLog& to) {
 TEST_F(ChannelLogTest, PullingGivesExactlyWhatIsMissing) {
   const std::vector<Bytes> records = history(publisher);
   for (const Bytes& record : records) take(record);
-  for (std::size_t have = 0; have <= records.size(); ++have) {
+  for (std::size_t have = 0; have <= records.size(); have += 2) {
     ChannelLog other(channel(), publisher.key.verifying_key());
     for (std::size_t i = 0; i < have; ++i) other.receive(records[i], kNow);
     pull(log, other);

@@ -241,6 +241,19 @@ TEST(Membership, RestartedWitnessDoesNotEmptyTheTable) {
   EXPECT_EQ(state(members, kB), "live");
 }
 
+TEST(Membership, TableInPartsIsAsGoodAsOneInOnePiece) {
+  Membership members(kA);
+  const std::vector<MemberView> table{{kSelf, Life::live}, {kB, Life::live}, {kFar, Life::live}},
+      first{{kSelf, Life::live}}, rest{{kB, Life::live}, {kFar, Life::live}};
+  members.told(key_of(kSelf), true, table, kStart);
+  members.take_changes();
+  members.told(key_of(kSelf), true, first, kStart + 1s);
+  members.told(key_of(kSelf), false, rest, kStart + 1s);
+  EXPECT_TRUE(members.take_changes().empty());
+  members.tick(kStart + 60s);
+  EXPECT_TRUE(members.take_changes().empty());
+}
+
 TEST(Membership, MemberThatARestartedWitnessNeverSeesAgainGoes) {
   Membership members(kA);
   const std::vector<MemberView> table{{kSelf, Life::live}, {kB, Life::live}}, fresh{{kSelf, Life::live}};
