@@ -51,7 +51,7 @@ class SparseExport {
     P2PW_CHECK(file.write(0, as_bytes(header)));
     P2PW_CHECK(file.reserve(summary_.bytes));
     P2PW_CHECK(each_slab([&](const Piece& piece, const Units& units) { return write(file, piece, units); }));
-    P2PW_CHECK(check_result(file, target));
+    P2PW_CHECK(check_header(file, target));
     P2PW_CHECK(file.sync());
     P2PW_CHECK(temporary.rename_to(target));
     return summary_;
@@ -204,7 +204,7 @@ class SparseExport {
   }
 
   // Names are the user's: "a" and "a.indices" in one model would clash here.
-  Status check_result(const File& file, const std::filesystem::path& target) const {
+  Status check_header(const File& file, const std::filesystem::path& target) const {
     Bytes header(header_bytes_);
     P2PW_CHECK(file.read(0, header));
     auto parsed = parse_safetensors_header(header, summary_.bytes, target.string(), ErrorCode::bad_input);
