@@ -30,9 +30,10 @@ struct LinkTotals {
 struct LinkTuning {
   std::uint32_t stripes = 0;              // at least so many
   std::string congestion = "auto";        // see choose_congestion()
-  std::uint32_t stripe_unsent = 0;        // TCP_NOTSENT_LOWAT of stripes; 0 = the kernel's default
+  std::uint32_t stripe_unsent = 0;        // TCP_NOTSENT_LOWAT of stripes; 0 = unsent_for() their rate
   std::uint32_t control_unsent = 0;
   std::uint64_t wmem_max = 0;
+  bool idle_restarts = true;
   std::size_t max_control_queue = 0;
   std::size_t max_stripe_queue = 0;
 };
@@ -100,7 +101,9 @@ class Link final : public Connection::User {
   void send_heartbeat();
   void count_received(const wire::LinkMessage& message, std::size_t header, std::size_t payload);
   void measure(Time now);
-  void tune_congestion();
+  void set_unsent(Connection& stripe, std::uint64_t rate_bits);
+  std::chrono::milliseconds busy_for(Time now) const;
+  void tune_congestion(Time now);
 
   ProvenPeer peer_;
   std::shared_ptr<Connection> control_;
@@ -118,6 +121,8 @@ class Link final : public Connection::User {
   std::chrono::microseconds kernel_round_trip_{0};
   std::uint64_t segments_ = 0, retransmitted_ = 0;
   std::string congestion_;  // asked for
+  bool lossy_ = false;
+  Time busy_since_{}, busy_last_{};
   bool congestion_refused_ = false;
   Time since_;
   Time last_heard_;

@@ -57,9 +57,7 @@ struct LinkHubOptions {
   std::size_t max_unfinished = 256u << 20;    // bytes held of messages that have not come to their end
   std::size_t max_control_queue = 64u << 20;  // bytes; a peer that lets more pile up is dropped
   std::size_t max_stripe_queue = 512u << 20;  // bytes; send_chunk() says false beyond
-  // What the kernel may hold of a stripe without having sent it: small enough that chunks are given to the stripe that
-  // moves and can still be cut, large enough to keep 10 Gbit/s busy.
-  std::uint32_t stripe_unsent_bytes = 1u << 20;
+  std::uint32_t stripe_unsent_bytes = 0;  // what the kernel may hold of a stripe unsent; 0 = by its rate, unsent_for()
   std::uint32_t control_unsent_bytes = 64u << 10;
 };
 

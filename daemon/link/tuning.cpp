@@ -21,13 +21,22 @@ std::uint32_t stripes_for(std::uint64_t rate_bits, std::chrono::microseconds rou
   return std::max(1u, static_cast<std::uint32_t>(needed) + (needed > static_cast<std::uint32_t>(needed) ? 1 : 0));
 }
 
-std::string choose_congestion(const std::string& configured, const LossSeen& loss, bool now_bbr) {
+std::uint32_t unsent_for(std::uint64_t stripe_rate_bits) {
+  const std::uint64_t bytes = stripe_rate_bits / 8 / 50;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(bytes, 256u << 10, 4u << 20));
+}
+
+bool is_lossy(const PathSeen& path) {
+  if (path.lossy) return true;
+  if (path.segments == 0 || path.retransmitted < kMinRetransmitted) return false;
+  return static_cast<double>(path.retransmitted) >= kLossShare * static_cast<double>(path.segments);
+}
+
+std::string choose_congestion(const std::string& configured, const PathSeen& path) {
   if (configured != "auto") return configured;
-  if (now_bbr) return "bbr";
-  if (loss.round_trip < kNear) return "";
-  const double share =
-      loss.segments == 0 ? 0 : static_cast<double>(loss.retransmitted) / static_cast<double>(loss.segments);
-  return loss.retransmitted >= kMinRetransmitted && share >= kLossShare ? "bbr" : "cubic";
+  if (path.round_trip < kNear) return "";
+  if (is_lossy(path)) return "bbr";
+  return path.idle_restarts && path.busy_for < kLongTransfer ? "bbr" : "cubic";
 }
 
 }  // namespace p2pw
