@@ -11,14 +11,16 @@ namespace p2pw {
 namespace {
 
 std::uint64_t wall_clock_us() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
 }
 
 // A peer's words for a log line: short and printable.
 std::string quoted(const std::string& text) {
   std::string out = text.substr(0, 160);
-  std::replace_if(out.begin(), out.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
   return out;
 }
 
@@ -26,7 +28,9 @@ std::string quoted(const std::string& text) {
 constexpr std::chrono::milliseconds kPause{500};
 
 // A rate that is limited by buffers never grows by itself: ask for room for half as much again.
-constexpr std::uint64_t with_headroom(std::uint64_t rate) { return rate + rate / 2; }
+constexpr std::uint64_t with_headroom(std::uint64_t rate) {
+  return rate + rate / 2;
+}
 
 }  // namespace
 
@@ -45,7 +49,9 @@ Link::Link(const ProvenPeer& peer, std::shared_ptr<Connection> control, std::opt
   if (tuning_.control_unsent > 0) set_unsent_low_water(control_->socket_handle(), tuning_.control_unsent);
 }
 
-Link::~Link() { close(); }
+Link::~Link() {
+  close();
+}
 
 void Link::begin() {
   measure(since_);
@@ -94,7 +100,9 @@ std::optional<Outgoing> Link::next(Connection& connection) {
   return queue_.pop();
 }
 
-std::size_t Link::allowance(Connection&) { return owner_.link_allowance(*this); }
+std::size_t Link::allowance(Connection&) {
+  return owner_.link_allowance(*this);
+}
 
 void Link::written(Connection& connection, const Connection::Written& written) {
   totals_.payload_sent += written.chunk_payload;
@@ -204,16 +212,18 @@ void Link::tune_congestion(Time now) {
   bool done = true;
   for (auto& stripe : stripes_) done = set_congestion(stripe->socket_handle(), wanted.c_str()) && done;
   if (!done && !std::exchange(congestion_refused_, true)) {
-    spdlog::warn("links: the kernel does not let this process use {} for congestion control; it stays with {} (root, or "
-                 "net.ipv4.tcp_allowed_congestion_control, would allow it)",
-                 wanted, congestion_of(stripes_.front()->socket_handle()));
+    spdlog::warn(
+        "links: the kernel does not let this process use {} for congestion control; it stays with {} (root, "
+        "or "
+        "net.ipv4.tcp_allowed_congestion_control, would allow it)",
+        wanted, congestion_of(stripes_.front()->socket_handle()));
   }
 }
 
 std::uint32_t Link::stripes_wanted() const {
   const LinkStats now = stats();
-  return std::clamp(stripes_for(with_headroom(now.rate_bits), now.round_trip, tuning_.wmem_max), tuning_.stripes,
-                    std::max(tuning_.stripes, kMaxStripes));
+  return std::clamp(stripes_for(with_headroom(now.rate_bits), now.round_trip, tuning_.wmem_max),
+                    tuning_.stripes, std::max(tuning_.stripes, kMaxStripes));
 }
 
 std::size_t Link::held() const {

@@ -30,7 +30,8 @@ TcpMeasured measure_tcp(int socket) {
 }
 
 bool set_congestion(int socket, const char* name) {
-  return setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, static_cast<socklen_t>(std::strlen(name))) == 0;
+  return setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, static_cast<socklen_t>(std::strlen(name))) ==
+         0;
 }
 
 std::string congestion_of(int socket) {

@@ -1,5 +1,5 @@
-// Linux socket options and TCP_INFO by file descriptor. Apart from the rest because <linux/tcp.h> and the C library's
-// header of the same content cannot be included together.
+// Linux socket options and TCP_INFO by file descriptor. Apart from the rest because <linux/tcp.h> and the C
+// library's header of the same content cannot be included together.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ struct TcpMeasured {
   std::uint64_t retransmitted = 0;
   std::uint64_t bytes_acked = 0;
   std::uint64_t bytes_retransmitted = 0;
-  std::uint64_t unsent = 0;             // bytes in the kernel that have not left yet
+  std::uint64_t unsent = 0;              // bytes in the kernel that have not left yet
   std::uint64_t delivery_rate_bits = 0;  // the kernel's latest estimate
 };
 

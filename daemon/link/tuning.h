@@ -1,5 +1,5 @@
-// How a link uses TCP: the number of striped connections and their congestion control, as pure functions of what has
-// been measured.
+// How a link uses TCP: the number of striped connections and their congestion control, as pure functions of
+// what has been measured.
 #pragma once
 
 #include <chrono>
@@ -11,13 +11,16 @@ namespace p2pw {
 inline constexpr std::uint32_t kDefaultStripes = 4;
 inline constexpr std::uint32_t kMaxStripes = 32;
 
-// Connections needed to keep `rate_bits` moving over `round_trip` when the kernel lets each send buffer grow to
-// `wmem_max` bytes (the third number of net.ipv4.tcp_wmem). About 0.7 of a buffer holds payload in flight: measured with
-// 4 MiB are 287 Mbit/s at 86 ms and 190 Mbit/s at 145 ms. Between 1 and kMaxStripes; 1 when nothing is known.
-std::uint32_t stripes_for(std::uint64_t rate_bits, std::chrono::microseconds round_trip, std::uint64_t wmem_max);
+// Connections needed to keep `rate_bits` moving over `round_trip` when the kernel lets each send buffer grow
+// to `wmem_max` bytes (the third number of net.ipv4.tcp_wmem). About 0.7 of a buffer holds payload in flight:
+// measured with 4 MiB are 287 Mbit/s at 86 ms and 190 Mbit/s at 145 ms. Between 1 and kMaxStripes; 1 when
+// nothing is known.
+std::uint32_t stripes_for(std::uint64_t rate_bits, std::chrono::microseconds round_trip,
+                          std::uint64_t wmem_max);
 
-// What the kernel should hold of a stripe without having sent it: 20 ms of its rate. Less makes the stripe wait for this
-// process, more gives it chunks that another stripe could send earlier, and that can no longer be cut.
+// What the kernel should hold of a stripe without having sent it: 20 ms of its rate. Less makes the stripe
+// wait for this process, more gives it chunks that another stripe could send earlier, and that can no longer
+// be cut.
 std::uint32_t unsent_for(std::uint64_t stripe_rate_bits);
 
 // What has been seen of a link's path.
@@ -34,12 +37,14 @@ inline constexpr std::chrono::seconds kLongTransfer{2};
 
 bool is_lossy(const PathSeen& path);
 
-// The congestion control that a link's stripes should use, by its kernel name; empty = leave what the system has.
-// `configured` is a kernel name, or "auto":
+// The congestion control that a link's stripes should use, by its kernel name; empty = leave what the system
+// has. `configured` is a kernel name, or "auto":
 // - Near peers keep the system's.
 // - Where losses show, bbr: cubic collapses at 0.1 % of them over a long path.
-// - Else cubic, which costs a clean path 1 % where bbr costs 7 to 10. But where the kernel makes cubic start again from
-//   ten segments after every pause, a transfer begins with bbr, which remembers the path, and long ones go on with cubic.
+// - Else cubic, which costs a clean path 1 % where bbr costs 7 to 10. But where the kernel makes cubic start
+// again from
+//   ten segments after every pause, a transfer begins with bbr, which remembers the path, and long ones go on
+//   with cubic.
 std::string choose_congestion(const std::string& configured, const PathSeen& path);
 
 }  // namespace p2pw

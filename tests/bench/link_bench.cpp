@@ -3,8 +3,8 @@
 // Over a real or emulated network, both ends with the same secret file (the first to start makes it):
 //   build/bin/link_bench --secret FILE --receive ADDRESS:PORT
 //   build/bin/link_bench --secret FILE --send ADDRESS:PORT [--congestion auto] [--bursts 3] [--pause 2] ...
-// For each burst: seconds and MB/s from the first chunk queued to the last one acknowledged, MB per CPU second of the
-// sender. In flight is never more than --window MB.
+// For each burst: seconds and MB/s from the first chunk queued to the last one acknowledged, MB per CPU
+// second of the sender. In flight is never more than --window MB.
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -55,7 +55,9 @@ struct Side : LinkHandler {
 double cpu_seconds() {
   rusage use{};
   getrusage(RUSAGE_SELF, &use);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6; };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
   return seconds(use.ru_utime) + seconds(use.ru_stime);
 }
 
@@ -74,8 +76,9 @@ LinkEndpoint endpoint(const std::string& text) {
   return {text.substr(0, colon), static_cast<std::uint16_t>(std::stoi(text.substr(colon + 1)))};
 }
 
-std::unique_ptr<TlsLinkHub> start(boost::asio::io_context& io, const Settings& settings, const FleetSecret& secret,
-                                  const std::string& region, std::vector<LinkEndpoint> listen, Side& side) {
+std::unique_ptr<TlsLinkHub> start(boost::asio::io_context& io, const Settings& settings,
+                                  const FleetSecret& secret, const std::string& region,
+                                  std::vector<LinkEndpoint> listen, Side& side) {
   LinkHubOptions made{.identity = NodeIdentity::make(SigningKey::generate()).value()};
   made.hello.set_region(region);
   made.fleet_secrets.push_back(secret.clone());
@@ -100,7 +103,8 @@ void receive(boost::asio::io_context& io, Side& side) {
 void burst(boost::asio::io_context& io, Side& side, const Settings& settings, int number) {
   const std::size_t chunk_bytes = settings.chunk_kib << 10;
   const auto chunks = static_cast<std::uint64_t>(settings.gigabytes * 1e9) / chunk_bytes;
-  const auto window = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(settings.window_mb * 1e6) / chunk_bytes);
+  const auto window =
+      std::max<std::uint64_t>(1, static_cast<std::uint64_t>(settings.window_mb * 1e6) / chunk_bytes);
   const auto payload = std::make_shared<Bytes>(chunk_bytes, std::byte{42});
   wire::Chunk chunk;
   chunk.set_bundle(std::string(32, 'b'));
@@ -117,10 +121,12 @@ void burst(boost::asio::io_context& io, Side& side, const Settings& settings, in
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
   const double megabytes = static_cast<double>(chunks * chunk_bytes) / 1e6;
   const LinkStats stats = *side.hub->stats(*side.other);
-  std::printf("burst %d %8.0f MB in %.3f s, %.0f MB/s, %.0f MB per CPU second; %u stripes, %s, rtt %.1f ms, %llu retransmitted\n",
-              number, megabytes, wall.count(), megabytes / wall.count(), megabytes / (cpu_seconds() - cpu), stats.stripes,
-              stats.congestion.c_str(), static_cast<double>(stats.round_trip.count()) / 1e3,
-              static_cast<unsigned long long>(stats.retransmitted));
+  std::printf(
+      "burst %d %8.0f MB in %.3f s, %.0f MB/s, %.0f MB per CPU second; %u stripes, %s, rtt %.1f ms, %llu "
+      "retransmitted\n",
+      number, megabytes, wall.count(), megabytes / wall.count(), megabytes / (cpu_seconds() - cpu),
+      stats.stripes, stats.congestion.c_str(), static_cast<double>(stats.round_trip.count()) / 1e3,
+      static_cast<unsigned long long>(stats.retransmitted));
   std::fflush(stdout);
 }
 

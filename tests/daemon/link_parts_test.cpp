@@ -29,8 +29,10 @@ TEST(LinkPairing, AStandingLinkGivesWayOnlyWhenThePeerHasLostIt) {
   EXPECT_EQ(judge_offer(crossed), PairVerdict::refuse);
   crossed.silent_for = 1600ms;
   EXPECT_EQ(judge_offer(crossed), PairVerdict::replace);
-  EXPECT_EQ(judge_offer({.own_key_is_smaller = true, .linked = true, .linked_by_us = false}), PairVerdict::replace);
-  EXPECT_EQ(judge_offer({.own_key_is_smaller = false, .linked = true, .linked_by_us = true}), PairVerdict::replace);
+  EXPECT_EQ(judge_offer({.own_key_is_smaller = true, .linked = true, .linked_by_us = false}),
+            PairVerdict::replace);
+  EXPECT_EQ(judge_offer({.own_key_is_smaller = false, .linked = true, .linked_by_us = true}),
+            PairVerdict::replace);
 }
 
 // Two clocks `offset` apart over a path with these one-way delays, beating once a second.
@@ -97,7 +99,8 @@ TEST(LinkTuning, StripesFollowRateRoundTripAndBuffers) {
 }
 
 TEST(LinkTuning, CongestionControlFollowsThePath) {
-  const PathSeen clean{.segments = 100'000, .retransmitted = 0, .round_trip = 86ms, .busy_for = 5s, .idle_restarts = false};
+  const PathSeen clean{
+      .segments = 100'000, .retransmitted = 0, .round_trip = 86ms, .busy_for = 5s, .idle_restarts = false};
   EXPECT_EQ(choose_congestion("auto", clean), "cubic");
   PathSeen lossy = clean;
   lossy.retransmitted = 90;
@@ -117,7 +120,8 @@ TEST(LinkTuning, CongestionControlFollowsThePath) {
 }
 
 TEST(LinkTuning, ShortTransfersDoNotStartFromTenSegments) {
-  PathSeen path{.segments = 100'000, .retransmitted = 0, .round_trip = 86ms, .busy_for = 0ms, .idle_restarts = true};
+  PathSeen path{
+      .segments = 100'000, .retransmitted = 0, .round_trip = 86ms, .busy_for = 0ms, .idle_restarts = true};
   EXPECT_EQ(choose_congestion("auto", path), "bbr");
   path.busy_for = 1900ms;
   EXPECT_EQ(choose_congestion("auto", path), "bbr");

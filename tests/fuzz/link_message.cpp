@@ -1,5 +1,6 @@
-// What comes out of TLS: frames, the handshake, link messages. The first byte says how the stream is cut into pieces, the
-// rest is the stream: one frame under the bounds for strangers, taken as a handshake, then frames of a proven peer.
+// What comes out of TLS: frames, the handshake, link messages. The first byte says how the stream is cut into
+// pieces, the rest is the stream: one frame under the bounds for strangers, taken as a handshake, then frames
+// of a proven peer.
 #include <algorithm>
 #include <cstdlib>
 
@@ -35,7 +36,8 @@ void fuzz_handshake(ByteView bytes) {
   must(!responder.received(bytes).ok());  // nobody guesses a proof
   must(responder.state() == Handshake::State::refused);
   Handshake initiator = Handshake::initiate(
-      trust, wire::Hello(), {.purpose = LinkPurpose::control, .expected = key_of(2), .attempt = 0, .ticket = {}});
+      trust, wire::Hello(),
+      {.purpose = LinkPurpose::control, .expected = key_of(2), .attempt = 0, .ticket = {}});
   must(initiator.secured(key_of(2), exporter).ok());
   must(!initiator.received(bytes).ok());
   // What only a proof protects has to stand for itself, too: members may be hostile.
