@@ -1,5 +1,5 @@
-// How many connections may be there that have not proven themselves, and how fast they may come: in total and from one
-// address. Pure: times are handed in.
+// How many connections may be there that have not proven themselves, and how fast they may come: in total and
+// from one address. Pure: times are handed in.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,8 @@ class Admission {
 
   Verdict enter(const std::string& address, Time now) {
     if (addresses_.size() >= kRemembered) forget_quiet(now);
-    Address& from = addresses_.try_emplace(address, Address{.tokens = limits_.burst, .last = now}).first->second;
+    Address& from =
+        addresses_.try_emplace(address, Address{.tokens = limits_.burst, .last = now}).first->second;
     from.tokens = level(from, now);
     from.last = now;
     if (from.open >= limits_.per_address || from.tokens < 1) return Verdict::turn_away;

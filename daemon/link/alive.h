@@ -1,5 +1,5 @@
-// Tells a callback whether the object that it was made for still exists: an Asio operation that has completed is called
-// even when the object that started it was destroyed in between.
+// Tells a callback whether the object that it was made for still exists: an Asio operation that has completed
+// is called even when the object that started it was destroyed in between.
 #pragma once
 
 #include <memory>

@@ -4,9 +4,7 @@ namespace p2pw {
 
 Attempt::Attempt(boost::asio::ip::tcp::socket socket, const TlsContext& tls, Handshake handshake,
                  std::shared_ptr<LinkScratch> scratch, Owner& owner)
-    : handshake_(std::move(handshake)),
-      owner_(owner),
-      timer_(socket.get_executor()) {
+    : handshake_(std::move(handshake)), owner_(owner), timer_(socket.get_executor()) {
   connection_ = std::make_shared<Connection>(
       std::move(socket), tls, handshake_.side(), [this](const NodeKey& key) { return handshake_.judge(key); },
       std::move(scratch), *this);
@@ -47,9 +45,10 @@ void Attempt::received(Connection&, Frame frame) {
 void Attempt::closed(Connection&, const Error& reason) {
   const bool offered = handshake_.state() == Handshake::State::awaiting_answer;
   failed(offered && reason.code == ErrorCode::io
-             ? fail(ErrorCode::untrusted, "node " + handshake_.peer_key().short_hex() +
-                                              " closed the connection instead of answering: it does not accept this "
-                                              "node's key or secret, or is linked with it already")
+             ? fail(ErrorCode::untrusted,
+                    "node " + handshake_.peer_key().short_hex() +
+                        " closed the connection instead of answering: it does not accept this "
+                        "node's key or secret, or is linked with it already")
              : reason);
 }
 

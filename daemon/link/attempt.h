@@ -1,6 +1,8 @@
-// A connection whose peer has not proven itself yet: a Handshake, the connection it talks over, and a deadline.
+// A connection whose peer has not proven itself yet: a Handshake, the connection it talks over, and a
+// deadline.
 //
-// Shared by its owner and the pending timer. After release() or cancel() it is of no further use and calls nobody.
+// Shared by its owner and the pending timer. After release() or cancel() it is of no further use and calls
+// nobody.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>

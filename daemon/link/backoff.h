@@ -1,5 +1,5 @@
-// The pause before the next attempt to dial: doubles from 50 ms to 2 s, each shortened by up to a half at random so that
-// a fleet does not come back in step. Pure: the randomness is handed in.
+// The pause before the next attempt to dial: doubles from 50 ms to 2 s, each shortened by up to a half at
+// random so that a fleet does not come back in step. Pure: the randomness is handed in.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,8 @@ class Backoff {
   std::chrono::milliseconds next(Generator& generator) {
     const auto whole = pause_;
     pause_ = std::min(pause_ * 2, kLongest);
-    return whole - std::chrono::milliseconds(std::uniform_int_distribution<long>(0, whole.count() / 2)(generator));
+    return whole -
+           std::chrono::milliseconds(std::uniform_int_distribution<long>(0, whole.count() / 2)(generator));
   }
   void reset() { pause_ = kFirst; }
 

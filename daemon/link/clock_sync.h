@@ -1,6 +1,6 @@
-// Round trip and clock offset from heartbeats, as in NTP: each one echoes the last one heard, so every arrival gives a
-// sample. Samples that waited in a queue have a longer round trip and a worse offset: the shortest of the last few
-// counts for both, smoothed. Pure: times are handed in.
+// Round trip and clock offset from heartbeats, as in NTP: each one echoes the last one heard, so every
+// arrival gives a sample. Samples that waited in a queue have a longer round trip and a worse offset: the
+// shortest of the last few counts for both, smoothed. Pure: times are handed in.
 #pragma once
 
 #include <array>

@@ -210,7 +210,8 @@ void Connection::pump() {
       auto self = shared_from_this();
       socket_.async_wait(asio::ip::tcp::socket::wait_write, [this, self](ErrorCodeOf failed) {
         waiting_writable_ = false;
-        if (failed && !closed_) return broken(fail(ErrorCode::io, "the connection broke: " + failed.message()));
+        if (failed && !closed_)
+          return broken(fail(ErrorCode::io, "the connection broke: " + failed.message()));
         pump();
       });
       return;
@@ -293,13 +294,16 @@ Status Connection::add_current(std::size_t& record_fill, std::size_t room) {
     current_done_ += count;
     room -= count;
     const bool counts_as_rest = in_head || item.cargo == Cargo::control;
-    (counts_as_rest ? batch_.rest : item.cargo == Cargo::chunk ? batch_.chunk_payload : batch_.bulk_payload) += count;
+    (counts_as_rest               ? batch_.rest
+     : item.cargo == Cargo::chunk ? batch_.chunk_payload
+                                  : batch_.bulk_payload) += count;
   }
   return {};
 }
 
 std::uint64_t Connection::cut(const BundleId& bundle) {
-  if (!current_ || current_done_ > 0 || current_->cargo != Cargo::chunk || current_->bundle != bundle) return 0;
+  if (!current_ || current_done_ > 0 || current_->cargo != Cargo::chunk || current_->bundle != bundle)
+    return 0;
   const std::uint64_t removed = current_->size();
   current_.reset();
   return removed;
@@ -310,7 +314,8 @@ Status Connection::flush_record(std::size_t& record_fill) {
   return tls_.write(ByteView(scratch_->record).first(count));
 }
 
-// Tells the user what of the batch has reached the kernel: all of it, or on a broken connection the share that did.
+// Tells the user what of the batch has reached the kernel: all of it, or on a broken connection the share
+// that did.
 void Connection::account() {
   Written written = std::exchange(batch_, Written{});
   if (written.total() == 0) return;

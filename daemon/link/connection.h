@@ -1,11 +1,11 @@
 // One TLS connection over TCP: moves frames in and out of a socket, knows nothing of what they mean.
 //
-// Ownership: shared; a pending socket operation keeps it alive, close() ends them all. The user is not owned and must
-// outlive the connection or close() it. Threads: the thread of the io_context. No callback but written() is made from
-// inside a call: send(), wake() and finish() only schedule work.
+// Ownership: shared; a pending socket operation keeps it alive, close() ends them all. The user is not owned
+// and must outlive the connection or close() it. Threads: the thread of the io_context. No callback but
+// written() is made from inside a call: send(), wake() and finish() only schedule work.
 //
-// Writing is done in batches: small messages share a TLS record with what follows, ciphertext leaves in runs of up to
-// kBatchBytes. What is queued here goes first, then what the user has to offer (next()).
+// Writing is done in batches: small messages share a TLS record with what follows, ciphertext leaves in runs
+// of up to kBatchBytes. What is queued here goes first, then what the user has to offer (next()).
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -20,8 +20,8 @@
 
 namespace p2pw {
 
-// What all connections of one hub share: buffers that they use in turn, and the sum of what they hold of unfinished
-// messages.
+// What all connections of one hub share: buffers that they use in turn, and the sum of what they hold of
+// unfinished messages.
 struct LinkScratch {
   static constexpr std::size_t kReadBytes = 256u << 10;
   static constexpr std::size_t kRecordBytes = 16u << 10;
@@ -78,8 +78,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // At once and without a word. Idempotent.
   void close();
-  // Writes what is begun and `last`, says goodbye to TLS and closes when the peer does, all within a second; nothing is
-  // received any more. Then `after` is called. A long queue is dropped.
+  // Writes what is begun and `last`, says goodbye to TLS and closes when the peer does, all within a second;
+  // nothing is received any more. Then `after` is called. A long queue is dropped.
   void finish(std::optional<Outgoing> last, std::function<void()> after = nullptr);
   // Stays connected, but sends and hands on nothing any more, until close().
   void silence();

@@ -33,12 +33,13 @@ class OneConnect final : public std::enable_shared_from_this<OneConnect> {
       asio::post(socket_.get_executor(), [this, self] { next(); });
       return;
     }
-    resolver_.async_resolve(endpoint_.host, std::to_string(endpoint_.port), tcp::resolver::numeric_service,
-                            [this, self](boost::system::error_code error, tcp::resolver::results_type results) {
-                              if (error) return end(refused(error));
-                              for (const auto& entry : results) candidates_.push_back(entry.endpoint());
-                              next();
-                            });
+    resolver_.async_resolve(
+        endpoint_.host, std::to_string(endpoint_.port), tcp::resolver::numeric_service,
+        [this, self](boost::system::error_code error, tcp::resolver::results_type results) {
+          if (error) return end(refused(error));
+          for (const auto& entry : results) candidates_.push_back(entry.endpoint());
+          next();
+        });
   }
 
   void cancel() {

@@ -17,10 +17,11 @@ class Connecting {
   virtual ~Connecting() = default;
 };
 
-// `local`: unspecified = the system chooses. `done` is called once, never from inside this call, with a connected
-// socket or with `unreachable` / `timed_out`.
+// `local`: unspecified = the system chooses. `done` is called once, never from inside this call, with a
+// connected socket or with `unreachable` / `timed_out`.
 std::shared_ptr<Connecting> connect_to(boost::asio::io_context& io, const LinkEndpoint& endpoint,
-                                       const boost::asio::ip::address& local, std::chrono::milliseconds timeout,
+                                       const boost::asio::ip::address& local,
+                                       std::chrono::milliseconds timeout,
                                        std::function<void(Result<boost::asio::ip::tcp::socket>)> done);
 
 std::string to_string(const LinkEndpoint& endpoint);  // host:port, [v6]:port

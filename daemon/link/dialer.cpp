@@ -36,7 +36,9 @@ void Dialer::dial(const LinkEndpoint& endpoint, std::optional<NodeKey> expected)
   });
 }
 
-void Dialer::undial(const LinkEndpoint& endpoint) { targets_.erase(endpoint); }
+void Dialer::undial(const LinkEndpoint& endpoint) {
+  targets_.erase(endpoint);
+}
 
 bool Dialer::undial(const NodeKey& peer) {
   return std::erase_if(targets_, [&](const auto& entry) { return entry.second->peer == peer; }) > 0;
@@ -49,10 +51,11 @@ void Dialer::try_now(const std::shared_ptr<Target>& target) {
     return;
   }
   target->state = State::connecting;
-  target->connecting = connect_to(io_, target->endpoint, timing_.local, timing_.connect_timeout,
-                                  [this, weak = std::weak_ptr(target)](Result<boost::asio::ip::tcp::socket> socket) {
-                                    if (auto held = weak.lock()) connected(held, std::move(socket));
-                                  });
+  target->connecting =
+      connect_to(io_, target->endpoint, timing_.local, timing_.connect_timeout,
+                 [this, weak = std::weak_ptr(target)](Result<boost::asio::ip::tcp::socket> socket) {
+                   if (auto held = weak.lock()) connected(held, std::move(socket));
+                 });
 }
 
 void Dialer::connected(const std::shared_ptr<Target>& target, Result<boost::asio::ip::tcp::socket> socket) {

@@ -1,5 +1,6 @@
-// What this daemon wants to be linked with, and when each is dialled: at once, and again after every failure or loss
-// with a short, growing pause. A target that turns out to be a peer which is linked already rests until that link ends.
+// What this daemon wants to be linked with, and when each is dialled: at once, and again after every failure
+// or loss with a short, growing pause. A target that turns out to be a peer which is linked already rests
+// until that link ends.
 //
 //   state:    waiting -> connecting -> proving -> linked
 //   waiting:  from every other state, for one pause
@@ -29,9 +30,10 @@ class Dialer {
    public:
     virtual ~Owner() = default;
     virtual bool dial_linked(const NodeKey& peer) const = 0;
-    // TCP stands: prove it. attempt_over() or link_up() is to follow. `attempt` counts the tries since the last link.
-    virtual void dial_connected(const LinkEndpoint& target, const std::optional<NodeKey>& expected, std::size_t attempt,
-                                boost::asio::ip::tcp::socket socket) = 0;
+    // TCP stands: prove it. attempt_over() or link_up() is to follow. `attempt` counts the tries since the
+    // last link.
+    virtual void dial_connected(const LinkEndpoint& target, const std::optional<NodeKey>& expected,
+                                std::size_t attempt, boost::asio::ip::tcp::socket socket) = 0;
     virtual void dial_failed(const LinkEndpoint& target, const Error& reason, bool first) = 0;
   };
 

@@ -55,11 +55,12 @@ class Request final : public EnrolClient, public Attempt::Owner, public Connecti
   Status attempt_may_offer(Attempt&) override { return {}; }
   void attempt_decide(const std::shared_ptr<Attempt>&) override {}
   void attempt_failed(const std::shared_ptr<Attempt>&, const Error& reason) override {
-    const bool closed = reason.code == ErrorCode::untrusted &&
-                        attempt_->handshake().peer_key() == request_.expected;
-    end(closed ? fail(ErrorCode::untrusted, to_string(request_.endpoint) +
-                                                " does not accept the token: it is unknown there, used up or expired; "
-                                                "make another with `p2pw token`")
+    const bool closed =
+        reason.code == ErrorCode::untrusted && attempt_->handshake().peer_key() == request_.expected;
+    end(closed ? fail(ErrorCode::untrusted,
+                      to_string(request_.endpoint) +
+                          " does not accept the token: it is unknown there, used up or expired; "
+                          "make another with `p2pw token`")
                : reason);
   }
   void attempt_proven(const std::shared_ptr<Attempt>& attempt) override {

@@ -1,5 +1,5 @@
-// A token's way into the fleet: one authenticated request to one bootstrap daemon. TLS shows that the daemon has the key
-// that the token names; the proof shows that we have the token's secret.
+// A token's way into the fleet: one authenticated request to one bootstrap daemon. TLS shows that the daemon
+// has the key that the token names; the proof shows that we have the token's secret.
 #pragma once
 
 #include <chrono>
@@ -33,8 +33,8 @@ class EnrolClient {
   virtual ~EnrolClient() = default;
 };
 
-// `done` is called once, on the io_context's thread and never from inside this call. Errors: unreachable, timed_out,
-// untrusted (another key there, or the token is not accepted), failed.
+// `done` is called once, on the io_context's thread and never from inside this call. Errors: unreachable,
+// timed_out, untrusted (another key there, or the token is not accepted), failed.
 std::unique_ptr<EnrolClient> enrol(boost::asio::io_context& io, EnrolRequest request,
                                    std::function<void(Result<wire::EnrolReply>)> done);
 

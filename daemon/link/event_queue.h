@@ -1,5 +1,5 @@
-// Calls to the LinkHandler, in order, and never from inside one of its own calls to the hub: what happens during such a
-// call is told afterwards.
+// Calls to the LinkHandler, in order, and never from inside one of its own calls to the hub: what happens
+// during such a call is told afterwards.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -72,7 +72,8 @@ Status FrameReader::start() {
   if (header_size_ > limits_.header || payload_size_ > limits_.payload) {
     return fail(ErrorCode::limit, "a message of " + std::to_string(header_size_) + " + " +
                                       std::to_string(payload_size_) + " bytes; allowed are " +
-                                      std::to_string(limits_.header) + " + " + std::to_string(limits_.payload));
+                                      std::to_string(limits_.header) + " + " +
+                                      std::to_string(limits_.payload));
   }
   if (header_size_ == 0) return fail(ErrorCode::malformed, "a message without a header");
   frame_ = Frame{};

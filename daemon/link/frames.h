@@ -1,8 +1,10 @@
-// Framing of link messages: u32 header length, u32 payload length (little-endian), a serialized LinkMessage, the payload.
+// Framing of link messages: u32 header length, u32 payload length (little-endian), a serialized LinkMessage,
+// the payload.
 //
-// FrameReader says where the next bytes belong, so that a payload is decrypted straight into the buffer that its
-// receiver will own. Memory grows with the bytes that have come, not with the length that was announced. Pure: no
-// sockets, any one thread. Errors: limit (a length above its bound), malformed (an empty or unreadable message).
+// FrameReader says where the next bytes belong, so that a payload is decrypted straight into the buffer that
+// its receiver will own. Memory grows with the bytes that have come, not with the length that was announced.
+// Pure: no sockets, any one thread. Errors: limit (a length above its bound), malformed (an empty or
+// unreadable message).
 #pragma once
 
 #include <optional>
@@ -62,7 +64,8 @@ class FrameReader {
   Frame frame_;
 };
 
-// Prefix and message, to be followed by `payload_size` bytes. Errors: limit (a message of ours is too large to send).
+// Prefix and message, to be followed by `payload_size` bytes. Errors: limit (a message of ours is too large
+// to send).
 Result<Bytes> frame_head(const wire::LinkMessage& message, std::size_t payload_size);
 // The same for bytes that are serialized already (the handshake).
 Result<Bytes> frame_head(std::string_view serialized, std::size_t payload_size);

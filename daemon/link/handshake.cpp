@@ -20,7 +20,9 @@ constexpr Transition kTransitions[] = {
     {LinkSide::responder, State::deciding, Event::answer_sent, State::proven},
 };
 
-std::string name_of(const NodeKey& key) { return "node " + key.short_hex(); }
+std::string name_of(const NodeKey& key) {
+  return "node " + key.short_hex();
+}
 
 }  // namespace
 
@@ -43,7 +45,8 @@ Handshake Handshake::respond(const LinkTrust& trust, const wire::Hello& hello) {
 bool Handshake::step(Event event) {
   State next = State::refused;  // also where an event is out of place
   for (const auto& transition : kTransitions) {
-    if (transition.side == side_ && transition.from == state_ && transition.event == event) next = transition.to;
+    if (transition.side == side_ && transition.from == state_ && transition.event == event)
+      next = transition.to;
   }
   state_ = next;
   return state_ != State::refused;
@@ -88,9 +91,11 @@ Result<LinkProof> Handshake::proof_of(LinkSide prover) const {
                              .responder = ours_is_first ? peer_.key_ : trust_->own_key(),
                              .exporter = exporter_};
   if (peer_.purpose_ == LinkPurpose::enrol) {
-    const auto secret = ticket_ ? std::optional(ticket_->secret) : trust_->enrolment_secret(peer_.enrolment_id_);
+    const auto secret =
+        ticket_ ? std::optional(ticket_->secret) : trust_->enrolment_secret(peer_.enrolment_id_);
     if (!secret) {
-      return fail(ErrorCode::untrusted, "the token is unknown, used up or expired; make another with `p2pw token`");
+      return fail(ErrorCode::untrusted,
+                  "the token is unknown, used up or expired; make another with `p2pw token`");
     }
     return enrolment_proof(secret->view(), context);
   }

@@ -1,9 +1,9 @@
-// Who is there: what both ends of a fresh TLS session say and check before anything else is listened to. Pure: it sees
-// keys, messages and LinkTrust, never a socket or a clock.
+// Who is there: what both ends of a fresh TLS session say and check before anything else is listened to.
+// Pure: it sees keys, messages and LinkTrust, never a socket or a clock.
 //
-// The initiator proves itself first; a responder that does not accept the offer closes without a word, so a stranger
-// learns nothing from it. Each proof is an HMAC over side, purpose, both keys and the session's exporter value: it is
-// worth nothing in another session, in the other direction or for another purpose.
+// The initiator proves itself first; a responder that does not accept the offer closes without a word, so a
+// stranger learns nothing from it. Each proof is an HMAC over side, purpose, both keys and the session's
+// exporter value: it is worth nothing in another session, in the other direction or for another purpose.
 //
 //   initiator: securing -> awaiting_answer -> proven
 //   responder: securing -> awaiting_offer -> deciding -> proven
@@ -31,8 +31,8 @@ class ProvenPeer {
  public:
   const NodeKey& key() const { return key_; }
   LinkPurpose purpose() const { return purpose_; }
-  const wire::Hello& hello() const { return hello_; }                // control only; corrected by the allow-list
-  const SecretId& secret_id() const { return secret_id_; }           // control and stripe
+  const wire::Hello& hello() const { return hello_; }       // control only; corrected by the allow-list
+  const SecretId& secret_id() const { return secret_id_; }  // control and stripe
   const EnrolmentId& enrolment_id() const { return enrolment_id_; }  // enrol only
 
  private:
@@ -66,8 +66,8 @@ class Handshake {
   Status judge(const NodeKey& peer) const;
   // TLS stands. An initiator gets its offer to send, a responder nothing.
   Result<std::optional<wire::Handshake>> secured(const NodeKey& peer, const Exporter& exporter);
-  // The peer's message. An initiator is proven after it; a responder has to decide (peer() is known then) and then calls
-  // answer() or refuse().
+  // The peer's message. An initiator is proven after it; a responder has to decide (peer() is known then) and
+  // then calls answer() or refuse().
   Status received(ByteView message);
   Result<wire::Handshake> answer();
   void refuse() { step(Event::refusal); }

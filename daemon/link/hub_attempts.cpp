@@ -10,7 +10,9 @@ using boost::asio::ip::tcp;
 namespace {
 
 // Ends an attempt that nobody is to blame for; not worth a line in the log.
-Error linked_already() { return fail(ErrorCode::busy, "linked with this node already"); }
+Error linked_already() {
+  return fail(ErrorCode::busy, "linked with this node already");
+}
 
 }  // namespace
 
@@ -42,7 +44,8 @@ void TlsLinkHub::Impl::evict_oldest() {
   for (const auto& [age, entry] : pending_) {
     if (!entry.incoming() || entry.attempt->handshake().state() == Handshake::State::deciding) continue;
     ++counters_.turned_away;
-    note_refusal(entry.address, fail(ErrorCode::busy, "too many connections that have not proven themselves"));
+    note_refusal(entry.address,
+                 fail(ErrorCode::busy, "too many connections that have not proven themselves"));
     const auto attempt = entry.attempt;
     attempt->cancel();
     forget(attempt);
@@ -66,7 +69,8 @@ TlsLinkHub::Impl::Pending* TlsLinkHub::Impl::pending(const Attempt& attempt) {
 
 // True when it was an incoming one.
 bool TlsLinkHub::Impl::forget(const std::shared_ptr<Attempt>& attempt) {
-  auto it = std::find_if(pending_.begin(), pending_.end(), [&](const auto& e) { return e.second.attempt == attempt; });
+  auto it = std::find_if(pending_.begin(), pending_.end(),
+                         [&](const auto& e) { return e.second.attempt == attempt; });
   if (it == pending_.end()) return false;
   const Pending entry = std::move(it->second);
   pending_.erase(it);
@@ -88,7 +92,9 @@ void TlsLinkHub::Impl::stop_attempts(const NodeKey& peer) {
   }
 }
 
-void TlsLinkHub::Impl::note_refusal(const std::string& who, const Error& reason) { refusals_.note(who, reason); }
+void TlsLinkHub::Impl::note_refusal(const std::string& who, const Error& reason) {
+  refusals_.note(who, reason);
+}
 
 void TlsLinkHub::Impl::attempt_failed(const std::shared_ptr<Attempt>& attempt, const Error& reason) {
   const NodeKey peer = attempt->handshake().peer_key();
@@ -97,7 +103,8 @@ void TlsLinkHub::Impl::attempt_failed(const std::shared_ptr<Attempt>& attempt, c
   const bool incoming = forget(attempt);
   if (incoming && reason.code == ErrorCode::io) {
     ++counters_.abandoned;
-    spdlog::debug("links: a connection from {} ended unproven: {}", attempt->remote_address(), reason.message);
+    spdlog::debug("links: a connection from {} ended unproven: {}", attempt->remote_address(),
+                  reason.message);
   } else if (incoming) {
     ++counters_.refused;
     ++counters_.refused_by_code[std::string(name_of(reason.code))];
@@ -140,7 +147,8 @@ Status TlsLinkHub::Impl::attempt_may_offer(Attempt& attempt) {
   if (attempt.handshake().purpose() == LinkPurpose::stripe) {
     return link(peer) != nullptr ? Status() : fail(ErrorCode::interrupted, "the link has ended");
   }
-  if (attempt.target && !dialer_.wants(*attempt.target)) return fail(ErrorCode::interrupted, "not wanted any more");
+  if (attempt.target && !dialer_.wants(*attempt.target))
+    return fail(ErrorCode::interrupted, "not wanted any more");
   if (attempt.target) dialer_.learned(*attempt.target, peer);
   // This attempt is one of the offers already.
   if (link(peer) != nullptr || offers_out(peer) > 1) return linked_already();
@@ -196,7 +204,8 @@ void TlsLinkHub::Impl::decide_control(const std::shared_ptr<Attempt>& attempt) {
 
 void TlsLinkHub::Impl::reconsider_parked(const NodeKey& peer) {
   const auto parked = attempts_where([&](const Handshake& h) {
-    return h.state() == Handshake::State::deciding && h.purpose() == LinkPurpose::control && h.peer_key() == peer;
+    return h.state() == Handshake::State::deciding && h.purpose() == LinkPurpose::control &&
+           h.peer_key() == peer;
   });
   for (const auto& attempt : parked) {
     if (attempt->handshake().state() == Handshake::State::deciding) decide_control(attempt);
@@ -209,8 +218,9 @@ void TlsLinkHub::Impl::decide_stripe(const std::shared_ptr<Attempt>& attempt) {
   if (standing == nullptr || standing->stripe_count() >= kMaxStripes) {
     ++counters_.refused;
     ++counters_.refused_by_code[std::string(name_of(ErrorCode::untrusted))];
-    note_refusal("node " + peer.short_hex(),
-                 fail(ErrorCode::untrusted, standing == nullptr ? "a stripe without a link" : "too many stripes"));
+    note_refusal(
+        "node " + peer.short_hex(),
+        fail(ErrorCode::untrusted, standing == nullptr ? "a stripe without a link" : "too many stripes"));
     return give_up(attempt, linked_already());
   }
   if (attempt->answer()) stripe_up(attempt);
@@ -254,9 +264,8 @@ void TlsLinkHub::Impl::link_up(const std::shared_ptr<Attempt>& attempt) {
   entry.link->begin();
   dialer_.link_up(peer.key());
   // Ours that lost, and offers that waited for this.
-  const auto others = attempts_where([&](const Handshake& h) {
-    return h.peer_key() == peer.key() && h.purpose() == LinkPurpose::control;
-  });
+  const auto others = attempts_where(
+      [&](const Handshake& h) { return h.peer_key() == peer.key() && h.purpose() == LinkPurpose::control; });
   for (const auto& other : others) give_up(other, linked_already());
   events_.add([this, key = peer.key(), hello = peer.hello()] { handler_.link_up(key, hello); });
   open_stripes(peer.key());

@@ -11,7 +11,8 @@ namespace {
 
 namespace asio = boost::asio;
 
-// A tick that comes this late means that this very process did not run; peers are not to blame for the silence.
+// A tick that comes this late means that this very process did not run; peers are not to blame for the
+// silence.
 constexpr std::chrono::seconds kOwnPause{2};
 
 Dialer::Timing dialer_timing(const LinkHubOptions& options) {
@@ -48,7 +49,8 @@ TlsLinkHub::Impl::Impl(asio::io_context& io, LinkHubOptions options, TlsContext 
       admission_(options_.admission),
       ticker_(io),
       random_(timing_.seed),
-      wmem_max_(tcp_wmem_max()) {
+      wmem_max_(tcp_wmem_max()),
+      idle_restarts_(tcp_restarts_after_idle()) {
   if (options_.max_connections == 0) options_.max_connections = default_max_connections();
   scratch_->max_held = options_.max_unfinished;
   options_.hello.set_node(std::string(options_.identity.key().text()));
@@ -126,7 +128,8 @@ void TlsLinkHub::Impl::link_said(Link& link, const wire::LinkMessage& message, B
 }
 
 void TlsLinkHub::Impl::link_broken(Link& link, const Error& reason) {
-  if (reason.code == ErrorCode::malformed || reason.code == ErrorCode::limit) ++counters_.links_broken_by_peer;
+  if (reason.code == ErrorCode::malformed || reason.code == ErrorCode::limit)
+    ++counters_.links_broken_by_peer;
   remove_link(link.peer(), reason);
 }
 
@@ -158,6 +161,7 @@ LinkTuning TlsLinkHub::Impl::tuning_for(const wire::Hello& peer) const {
                     .stripe_unsent = options_.stripe_unsent_bytes,
                     .control_unsent = options_.control_unsent_bytes,
                     .wmem_max = wmem_max_,
+                    .idle_restarts = idle_restarts_,
                     .max_control_queue = options_.max_control_queue,
                     .max_stripe_queue = options_.max_stripe_queue};
 }
@@ -184,15 +188,17 @@ void TlsLinkHub::Impl::dial_stripe(const NodeKey& peer, Peer& entry) {
                                         });
 }
 
-void TlsLinkHub::Impl::stripe_connected(const NodeKey& peer, std::uint64_t dial, Result<asio::ip::tcp::socket> socket) {
+void TlsLinkHub::Impl::stripe_connected(const NodeKey& peer, std::uint64_t dial,
+                                        Result<asio::ip::tcp::socket> socket) {
   Peer& entry = peers_[peer];
   const auto handle = std::move(entry.stripe_dials[dial]);  // this is called from within it
   entry.stripe_dials.erase(dial);
   if (!socket) return stripe_failed(peer, socket.error());
   if (!entry.link) return;
-  Pending& begun = begin(std::move(socket).value(),
-                         Handshake::initiate(trust_, options_.hello,
-                                             {.purpose = LinkPurpose::stripe, .expected = peer, .attempt = 0, .ticket = {}}));
+  Pending& begun = begin(
+      std::move(socket).value(),
+      Handshake::initiate(trust_, options_.hello,
+                          {.purpose = LinkPurpose::stripe, .expected = peer, .attempt = 0, .ticket = {}}));
   begun.stripe_of = peer;
   ++entry.stripes_proving;
 }
@@ -230,8 +236,9 @@ void TlsLinkHub::Impl::beat(Time now) {
     if (standing == nullptr) continue;  // the handler may have dropped it meanwhile
     if (paused) standing->forgive_silence(now);
     if (now - standing->last_heard() >= options_.timing.silence) {
-      remove_link(key, fail(ErrorCode::timed_out, "nothing heard from node " + key.short_hex() + " for " +
-                                                      std::to_string(options_.timing.silence.count()) + " ms"));
+      remove_link(key,
+                  fail(ErrorCode::timed_out, "nothing heard from node " + key.short_hex() + " for " +
+                                                 std::to_string(options_.timing.silence.count()) + " ms"));
       continue;
     }
     standing->tick(now);

@@ -1,5 +1,5 @@
-// The inside of TlsLinkHub, not for others. link_hub_tls.cpp has the interface, hub_links.cpp the links that stand,
-// hub_attempts.cpp the connections that have not proven themselves.
+// The inside of TlsLinkHub, not for others. link_hub_tls.cpp has the interface, hub_links.cpp the links that
+// stand, hub_attempts.cpp the connections that have not proven themselves.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -78,8 +78,8 @@ class TlsLinkHub::Impl final : public Attempt::Owner, public Link::Owner, public
   // A connection that has not proven itself, or that waits for a decision.
   struct Pending {
     std::shared_ptr<Attempt> attempt;
-    std::string address;                 // incoming: counted by admission under this
-    std::optional<NodeKey> stripe_of;    // ours: the link that it is for
+    std::string address;               // incoming: counted by admission under this
+    std::optional<NodeKey> stripe_of;  // ours: the link that it is for
     bool incoming() const { return !address.empty(); }
   };
   void accepted(boost::asio::ip::tcp::socket socket);
@@ -123,6 +123,7 @@ class TlsLinkHub::Impl final : public Attempt::Owner, public Link::Owner, public
   Time last_tick_{};
   std::mt19937_64 random_;
   std::uint64_t wmem_max_;
+  bool idle_restarts_;
   bool stopping_ = false;
   Alive alive_;
 };

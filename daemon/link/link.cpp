@@ -11,19 +11,26 @@ namespace p2pw {
 namespace {
 
 std::uint64_t wall_clock_us() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
 }
 
 // A peer's words for a log line: short and printable.
 std::string quoted(const std::string& text) {
   std::string out = text.substr(0, 160);
-  std::replace_if(out.begin(), out.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
   return out;
 }
 
+// Bulk that comes again within this time counts as one transfer.
+constexpr std::chrono::milliseconds kPause{500};
+
 // A rate that is limited by buffers never grows by itself: ask for room for half as much again.
-constexpr std::uint64_t with_headroom(std::uint64_t rate) { return rate + rate / 2; }
+constexpr std::uint64_t with_headroom(std::uint64_t rate) {
+  return rate + rate / 2;
+}
 
 }  // namespace
 
@@ -42,7 +49,9 @@ Link::Link(const ProvenPeer& peer, std::shared_ptr<Connection> control, std::opt
   if (tuning_.control_unsent > 0) set_unsent_low_water(control_->socket_handle(), tuning_.control_unsent);
 }
 
-Link::~Link() { close(); }
+Link::~Link() {
+  close();
+}
 
 void Link::begin() {
   measure(since_);
@@ -52,7 +61,7 @@ void Link::begin() {
 void Link::add_stripe(std::shared_ptr<Connection> stripe) {
   stripe->set_user(*this);
   stripe->set_proven();
-  if (tuning_.stripe_unsent > 0) set_unsent_low_water(stripe->socket_handle(), tuning_.stripe_unsent);
+  set_unsent(*stripe, 0);
   if (!congestion_.empty()) set_congestion(stripe->socket_handle(), congestion_.c_str());
   stripes_.push_back(std::move(stripe));
   stripes_.back()->wake();
@@ -91,7 +100,9 @@ std::optional<Outgoing> Link::next(Connection& connection) {
   return queue_.pop();
 }
 
-std::size_t Link::allowance(Connection&) { return owner_.link_allowance(*this); }
+std::size_t Link::allowance(Connection&) {
+  return owner_.link_allowance(*this);
+}
 
 void Link::written(Connection& connection, const Connection::Written& written) {
   totals_.payload_sent += written.chunk_payload;
@@ -101,7 +112,16 @@ void Link::written(Connection& connection, const Connection::Written& written) {
   backlog_ -= std::min(backlog_, written.total());
   owner_.link_spent(*this, written.chunk_payload + written.bulk_payload);
   const Time now = std::chrono::steady_clock::now();
-  if (meter_.due(now)) measure(now);
+  if (now - busy_last_ > kPause) busy_since_ = now;
+  busy_last_ = now;
+  if (!meter_.due(now)) return;
+  measure(now);
+  tune_congestion(now);
+}
+
+std::chrono::milliseconds Link::busy_for(Time now) const {
+  if (now - busy_last_ > kPause) return std::chrono::milliseconds(0);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now - busy_since_);
 }
 
 // Receiving.
@@ -154,7 +174,7 @@ void Link::tick(Time now) {
   if (over_) return;
   send_heartbeat();
   measure(now);
-  tune_congestion();
+  tune_congestion(now);
 }
 
 void Link::measure(Time now) {
@@ -167,29 +187,43 @@ void Link::measure(Time now) {
     rate += tcp.delivery_rate_bits;
     segments_ += tcp.segments_sent;
     retransmitted_ += tcp.retransmitted;
+    set_unsent(*stripe, tcp.delivery_rate_bits);
   }
   kernel_rate_bits_ = rate;
   meter_.sample(now, acked, backlog_ > 0);
 }
 
-void Link::tune_congestion() {
-  const LossSeen loss{.segments = segments_, .retransmitted = retransmitted_, .round_trip = stats().round_trip};
-  const std::string wanted = choose_congestion(tuning_.congestion, loss, congestion_ == "bbr");
+void Link::set_unsent(Connection& stripe, std::uint64_t rate_bits) {
+  const std::uint32_t bytes = tuning_.stripe_unsent > 0 ? tuning_.stripe_unsent : unsent_for(rate_bits);
+  set_unsent_low_water(stripe.socket_handle(), bytes);
+}
+
+void Link::tune_congestion(Time now) {
+  const PathSeen path{.segments = segments_,
+                      .retransmitted = retransmitted_,
+                      .round_trip = clock_.measured() ? clock_.round_trip() : kernel_round_trip_,
+                      .busy_for = busy_for(now),
+                      .idle_restarts = tuning_.idle_restarts,
+                      .lossy = lossy_};
+  lossy_ = is_lossy(path);
+  const std::string wanted = choose_congestion(tuning_.congestion, path);
   if (wanted == congestion_ || wanted.empty() || stripes_.empty()) return;
   congestion_ = wanted;
   bool done = true;
   for (auto& stripe : stripes_) done = set_congestion(stripe->socket_handle(), wanted.c_str()) && done;
   if (!done && !std::exchange(congestion_refused_, true)) {
-    spdlog::warn("links: the kernel does not let this process use {} for congestion control; it stays with {} (root, or "
-                 "net.ipv4.tcp_allowed_congestion_control, would allow it)",
-                 wanted, congestion_of(stripes_.front()->socket_handle()));
+    spdlog::warn(
+        "links: the kernel does not let this process use {} for congestion control; it stays with {} (root, "
+        "or "
+        "net.ipv4.tcp_allowed_congestion_control, would allow it)",
+        wanted, congestion_of(stripes_.front()->socket_handle()));
   }
 }
 
 std::uint32_t Link::stripes_wanted() const {
   const LinkStats now = stats();
-  return std::clamp(stripes_for(with_headroom(now.rate_bits), now.round_trip, tuning_.wmem_max), tuning_.stripes,
-                    std::max(tuning_.stripes, kMaxStripes));
+  return std::clamp(stripes_for(with_headroom(now.rate_bits), now.round_trip, tuning_.wmem_max),
+                    tuning_.stripes, std::max(tuning_.stripes, kMaxStripes));
 }
 
 std::size_t Link::held() const {

@@ -1,9 +1,9 @@
-// A standing link to one proven peer: its control connection, its stripes, what waits for them, and what is measured.
-// The link is one unit: when its control connection or a stripe breaks, all of it is down, so that a chunk is never
-// lost in silence.
+// A standing link to one proven peer: its control connection, its stripes, what waits for them, and what is
+// measured. The link is one unit: when its control connection or a stripe breaks, all of it is down, so that
+// a chunk is never lost in silence.
 //
-// Chunks wait in one queue of the link; a stripe takes the next one when it has room, so a slow stripe holds up no more
-// than the chunk that it has begun.
+// Chunks wait in one queue of the link; a stripe takes the next one when it has room, so a slow stripe holds
+// up no more than the chunk that it has begun.
 //
 // Owned by the hub, on its thread.
 #pragma once
@@ -28,11 +28,12 @@ struct LinkTotals {
 };
 
 struct LinkTuning {
-  std::uint32_t stripes = 0;              // at least so many
-  std::string congestion = "auto";        // see choose_congestion()
-  std::uint32_t stripe_unsent = 0;        // TCP_NOTSENT_LOWAT of stripes; 0 = the kernel's default
+  std::uint32_t stripes = 0;        // at least so many
+  std::string congestion = "auto";  // see choose_congestion()
+  std::uint32_t stripe_unsent = 0;  // TCP_NOTSENT_LOWAT of stripes; 0 = unsent_for() their rate
   std::uint32_t control_unsent = 0;
   std::uint64_t wmem_max = 0;
+  bool idle_restarts = true;
   std::size_t max_control_queue = 0;
   std::size_t max_stripe_queue = 0;
 };
@@ -71,7 +72,7 @@ class Link final : public Connection::User {
   void tick(Time now);
   std::uint32_t stripes_wanted() const;
 
-  void close();                             // at once
+  void close();                              // at once
   void say_goodbye(const std::string& why);  // and close
 
   const NodeKey& peer() const { return peer_.key(); }
@@ -100,7 +101,9 @@ class Link final : public Connection::User {
   void send_heartbeat();
   void count_received(const wire::LinkMessage& message, std::size_t header, std::size_t payload);
   void measure(Time now);
-  void tune_congestion();
+  void set_unsent(Connection& stripe, std::uint64_t rate_bits);
+  std::chrono::milliseconds busy_for(Time now) const;
+  void tune_congestion(Time now);
 
   ProvenPeer peer_;
   std::shared_ptr<Connection> control_;
@@ -118,6 +121,8 @@ class Link final : public Connection::User {
   std::chrono::microseconds kernel_round_trip_{0};
   std::uint64_t segments_ = 0, retransmitted_ = 0;
   std::string congestion_;  // asked for
+  bool lossy_ = false;
+  Time busy_since_{}, busy_last_{};
   bool congestion_refused_ = false;
   Time since_;
   Time last_heard_;

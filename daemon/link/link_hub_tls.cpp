@@ -41,7 +41,8 @@ void TlsLinkHub::undial(const NodeKey& peer) {
   impl_->stop_attempts(peer);
   Link* link = impl_->link(peer);
   if (link != nullptr && link->dialled()) {
-    impl_->end_link(peer, "not needed any more", fail(ErrorCode::interrupted, "the link is not needed any more"));
+    impl_->end_link(peer, "not needed any more",
+                    fail(ErrorCode::interrupted, "the link is not needed any more"));
   }
 }
 
@@ -50,13 +51,18 @@ void TlsLinkHub::undial(const LinkEndpoint& endpoint) {
   impl_->dialer_.undial(endpoint);
   for (const NodeKey& peer : links()) {
     if (impl_->link(peer)->dialled() != endpoint) continue;
-    impl_->end_link(peer, "not needed any more", fail(ErrorCode::interrupted, "the link is not needed any more"));
+    impl_->end_link(peer, "not needed any more",
+                    fail(ErrorCode::interrupted, "the link is not needed any more"));
   }
 }
 
-bool TlsLinkHub::linked(const NodeKey& peer) const { return impl_->link(peer) != nullptr; }
+bool TlsLinkHub::linked(const NodeKey& peer) const {
+  return impl_->link(peer) != nullptr;
+}
 
-std::vector<NodeKey> TlsLinkHub::links() const { return impl_->linked_peers(); }
+std::vector<NodeKey> TlsLinkHub::links() const {
+  return impl_->linked_peers();
+}
 
 void TlsLinkHub::send(const NodeKey& peer, const wire::LinkMessage& message, SharedBytes payload) {
   EventQueue::OutsideCall guard(impl_->events_);
@@ -102,7 +108,8 @@ void TlsLinkHub::ban(const NodeKey& peer, const std::string& reason) {
   impl_->trust_.ban(peer, reason);
   impl_->dialer_.undial(peer);
   impl_->stop_attempts(peer);
-  impl_->end_link(peer, "banned", fail(ErrorCode::untrusted, "node " + peer.short_hex() + " is banned: " + reason));
+  impl_->end_link(peer, "banned",
+                  fail(ErrorCode::untrusted, "node " + peer.short_hex() + " is banned: " + reason));
 }
 
 std::optional<LinkStats> TlsLinkHub::stats(const NodeKey& peer) const {
@@ -119,8 +126,12 @@ std::optional<std::chrono::steady_clock::time_point> TlsLinkHub::last_heard(cons
   return link == nullptr ? std::nullopt : std::optional(link->last_heard());
 }
 
-std::vector<LinkEndpoint> TlsLinkHub::listening() const { return impl_->listener_.listening(); }
-LinkCounters TlsLinkHub::counters() const { return impl_->counters_; }
+std::vector<LinkEndpoint> TlsLinkHub::listening() const {
+  return impl_->listener_.listening();
+}
+LinkCounters TlsLinkHub::counters() const {
+  return impl_->counters_;
+}
 
 void TlsLinkHub::set_fleet_secrets(std::vector<FleetSecret> newest_first) {
   EventQueue::OutsideCall guard(impl_->events_);
@@ -151,7 +162,9 @@ void TlsLinkHub::set_hello(const wire::Hello& hello) {
   impl_->options_.hello.set_node(std::string(impl_->trust_.own_key().text()));
 }
 
-void TlsLinkHub::set_wan_rate(std::uint64_t bits) { impl_->wan_.set(bits); }
+void TlsLinkHub::set_wan_rate(std::uint64_t bits) {
+  impl_->wan_.set(bits);
+}
 
 void TlsLinkHub::shutdown(const std::string& reason) {
   EventQueue::OutsideCall guard(impl_->events_);

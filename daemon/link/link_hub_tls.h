@@ -1,11 +1,11 @@
 // The LinkHub of the daemon: TLS 1.3 over TCP, one control connection and several stripes to each peer.
 //
-// Ownership: the hub owns listeners and connections; the handler must outlive it. Destroying it closes everything at
-// once without a callback; shutdown() says goodbye first. Threads: all calls on the thread that runs the io_context,
-// from where the handler is called too, never from inside a call to the hub.
+// Ownership: the hub owns listeners and connections; the handler must outlive it. Destroying it closes
+// everything at once without a callback; shutdown() says goodbye first. Threads: all calls on the thread that
+// runs the io_context, from where the handler is called too, never from inside a call to the hub.
 //
-// Before a peer has proven itself everything is bounded: time, bytes, messages, connections in all and per address.
-// A refusal closes without a word to the peer; it is logged (at a bounded rate) and counted.
+// Before a peer has proven itself everything is bounded: time, bytes, messages, connections in all and per
+// address. A refusal closes without a word to the peer; it is logged (at a bounded rate) and counted.
 #pragma once
 
 #include <chrono>
@@ -45,7 +45,8 @@ struct LinkHubOptions {
   std::optional<AllowList> allow_list = {};
   EnrolmentLookup enrolments = {};
 
-  std::uint32_t stripes = kDefaultStripes;  // towards other regions; more where rate x round trip asks for them
+  std::uint32_t stripes =
+      kDefaultStripes;  // towards other regions; more where rate x round trip asks for them
   std::uint32_t regional_stripes = 1;
   std::string congestion = "auto";
   std::uint64_t wan_rate_bits = 0;       // chunk payload to other regions, all links together; 0 = no limit
@@ -53,25 +54,24 @@ struct LinkHubOptions {
 
   LinkTiming timing = {};
   AdmissionLimits admission = {};
-  std::size_t max_connections = 0;            // of all kinds; 0 = 3/4 of the descriptors this process may have
-  std::size_t max_unfinished = 256u << 20;    // bytes held of messages that have not come to their end
+  std::size_t max_connections = 0;          // of all kinds; 0 = 3/4 of the descriptors this process may have
+  std::size_t max_unfinished = 256u << 20;  // bytes held of messages that have not come to their end
   std::size_t max_control_queue = 64u << 20;  // bytes; a peer that lets more pile up is dropped
   std::size_t max_stripe_queue = 512u << 20;  // bytes; send_chunk() says false beyond
-  // What the kernel may hold of a stripe without having sent it: small enough that chunks are given to the stripe that
-  // moves and can still be cut, large enough to keep 10 Gbit/s busy.
-  std::uint32_t stripe_unsent_bytes = 1u << 20;
+  std::uint32_t stripe_unsent_bytes =
+      0;  // what the kernel may hold of a stripe unsent; 0 = by its rate, unsent_for()
   std::uint32_t control_unsent_bytes = 64u << 10;
 };
 
 struct LinkCounters {
-  std::uint64_t accepted = 0;         // incoming connections
-  std::uint64_t turned_away = 0;      // of these, closed at once: too many unproven ones
-  std::uint64_t refused = 0;          // of these, closed during TLS or handshake
-  std::uint64_t abandoned = 0;        // of these, closed by the peer before it had proven itself
+  std::uint64_t accepted = 0;     // incoming connections
+  std::uint64_t turned_away = 0;  // of these, closed at once: too many unproven ones
+  std::uint64_t refused = 0;      // of these, closed during TLS or handshake
+  std::uint64_t abandoned = 0;    // of these, closed by the peer before it had proven itself
   std::uint64_t dials_failed = 0;
   std::uint64_t enrolled = 0;
   std::uint64_t links_up = 0, links_down = 0;
-  std::uint64_t links_broken_by_peer = 0;  // malformed or oversized messages
+  std::uint64_t links_broken_by_peer = 0;                // malformed or oversized messages
   std::map<std::string, std::uint64_t> refused_by_code;  // name of the ErrorCode
 };
 
@@ -99,15 +99,16 @@ class TlsLinkHub final : public LinkHub {
   std::vector<LinkEndpoint> listening() const;  // with the ports that were really bound
   LinkCounters counters() const;
 
-  // Replaced while links stand. Links that the new secrets or the new list would not let in are dropped (and dialled
-  // again where they were dialled).
+  // Replaced while links stand. Links that the new secrets or the new list would not let in are dropped (and
+  // dialled again where they were dialled).
   void set_fleet_secrets(std::vector<FleetSecret> newest_first);
   void set_allow_list(std::optional<AllowList> list);
   // For links from now on.
   void set_hello(const wire::Hello& hello);
   void set_wan_rate(std::uint64_t bits);
 
-  // Says goodbye on every link, stops listening and dialling. The io_context should run for up to a second more.
+  // Says goodbye on every link, stops listening and dialling. The io_context should run for up to a second
+  // more.
   void shutdown(const std::string& reason);
 
  private:

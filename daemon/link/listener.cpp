@@ -24,7 +24,8 @@ Status Listener::listen(const std::vector<LinkEndpoint>& endpoints) {
     if (!error) socket.acceptor.bind(local, error);
     if (!error) socket.acceptor.listen(asio::socket_base::max_listen_connections, error);
     if (error) {
-      return fail(ErrorCode::io, "cannot listen for links on " + to_string(endpoint) + ": " + error.message());
+      return fail(ErrorCode::io,
+                  "cannot listen for links on " + to_string(endpoint) + ": " + error.message());
     }
     listening_.push_back({endpoint.host, socket.acceptor.local_endpoint(error).port()});
   }
@@ -33,18 +34,19 @@ Status Listener::listen(const std::vector<LinkEndpoint>& endpoints) {
 }
 
 void Listener::next(Socket& socket) {
-  socket.acceptor.async_accept(alive_.guard([this, &socket](boost::system::error_code error, tcp::socket accepted) {
-    if (!socket.acceptor.is_open()) return;
-    if (!error) {
-      accepted_(std::move(accepted));
-      return next(socket);
-    }
-    spdlog::warn("links: cannot accept a connection: {}", error.message());
-    socket.pause.expires_after(kPause);
-    socket.pause.async_wait(alive_.guard([this, &socket](boost::system::error_code) {
-      if (socket.acceptor.is_open()) next(socket);
-    }));
-  }));
+  socket.acceptor.async_accept(
+      alive_.guard([this, &socket](boost::system::error_code error, tcp::socket accepted) {
+        if (!socket.acceptor.is_open()) return;
+        if (!error) {
+          accepted_(std::move(accepted));
+          return next(socket);
+        }
+        spdlog::warn("links: cannot accept a connection: {}", error.message());
+        socket.pause.expires_after(kPause);
+        socket.pause.async_wait(alive_.guard([this, &socket](boost::system::error_code) {
+          if (socket.acceptor.is_open()) next(socket);
+        }));
+      }));
 }
 
 void Listener::close() {

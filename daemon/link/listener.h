@@ -1,5 +1,5 @@
-// Listening sockets. Hands every accepted connection on; when the process is out of descriptors it pauses instead of
-// spinning.
+// Listening sockets. Hands every accepted connection on; when the process is out of descriptors it pauses
+// instead of spinning.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -1,6 +1,6 @@
-// Two daemons that dial each other at once end with exactly one control connection. The daemon with the smaller key
-// decides; the other always yields to its offer. Rests on one rule of the dialling side: an offer is sent only while
-// there is no link with that key and no other offer of ours to it. Pure.
+// Two daemons that dial each other at once end with exactly one control connection. The daemon with the
+// smaller key decides; the other always yields to its offer. Rests on one rule of the dialling side: an offer
+// is sent only while there is no link with that key and no other offer of ours to it. Pure.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,8 @@
 
 namespace p2pw {
 
-// Heartbeats come every second: a link that has been silent for longer has probably been lost by the peer already.
+// Heartbeats come every second: a link that has been silent for longer has probably been lost by the peer
+// already.
 inline constexpr std::chrono::milliseconds kDoubtfulSilence{1500};
 
 struct PairSituation {

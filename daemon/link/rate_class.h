@@ -27,7 +27,8 @@ class RateClass {
   std::size_t allowance() {
     if (!limit_.limited()) return Connection::kBatchBytes;
     const std::int64_t allowed = limit_.allowed(std::chrono::steady_clock::now());
-    if (allowed >= static_cast<std::int64_t>(LinkScratch::kRecordBytes)) return static_cast<std::size_t>(allowed);
+    if (allowed >= static_cast<std::int64_t>(LinkScratch::kRecordBytes))
+      return static_cast<std::size_t>(allowed);
     if (!waiting_) {
       waiting_ = true;
       timer_.expires_after(limit_.pause());

@@ -1,5 +1,6 @@
-// The rate at which chunks are delivered, from the growing count of acknowledged bytes. Only stretches in which there was
-// always something to send count: an idle link says nothing about the path. Pure: times are handed in.
+// The rate at which chunks are delivered, from the growing count of acknowledged bytes. Only stretches in
+// which there was always something to send count: an idle link says nothing about the path. Pure: times are
+// handed in.
 #pragma once
 
 #include <chrono>
@@ -22,7 +23,8 @@ class RateMeter {
     }
     const auto passed = now - since_;
     if (passed < kWindow) return;
-    const double rate = static_cast<double>(acked - acked_) * 8 / std::chrono::duration<double>(passed).count();
+    const double rate =
+        static_cast<double>(acked - acked_) * 8 / std::chrono::duration<double>(passed).count();
     rate_bits_ = rate_bits_ == 0 ? rate : rate_bits_ + (rate - rate_bits_) * 0.3;
     since_ = now;
     acked_ = acked;

@@ -30,7 +30,8 @@ TcpMeasured measure_tcp(int socket) {
 }
 
 bool set_congestion(int socket, const char* name) {
-  return setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, static_cast<socklen_t>(std::strlen(name))) == 0;
+  return setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, static_cast<socklen_t>(std::strlen(name))) ==
+         0;
 }
 
 std::string congestion_of(int socket) {
@@ -57,6 +58,12 @@ void set_dead_peer_timeouts(int socket) {
 
 void set_unsent_low_water(int socket, std::uint32_t bytes) {
   (void)setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
+}
+
+bool tcp_restarts_after_idle() {
+  std::ifstream file("/proc/sys/net/ipv4/tcp_slow_start_after_idle");
+  int value = 1;
+  return !(file >> value) || value != 0;
 }
 
 std::uint64_t tcp_wmem_max() {

@@ -1,5 +1,5 @@
-// Linux socket options and TCP_INFO by file descriptor. Apart from the rest because <linux/tcp.h> and the C library's
-// header of the same content cannot be included together.
+// Linux socket options and TCP_INFO by file descriptor. Apart from the rest because <linux/tcp.h> and the C
+// library's header of the same content cannot be included together.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ struct TcpMeasured {
   std::uint64_t retransmitted = 0;
   std::uint64_t bytes_acked = 0;
   std::uint64_t bytes_retransmitted = 0;
-  std::uint64_t unsent = 0;             // bytes in the kernel that have not left yet
+  std::uint64_t unsent = 0;              // bytes in the kernel that have not left yet
   std::uint64_t delivery_rate_bits = 0;  // the kernel's latest estimate
 };
 
@@ -30,5 +30,7 @@ void set_unsent_low_water(int socket, std::uint32_t bytes);
 
 // The third number of net.ipv4.tcp_wmem, 4 MiB when it cannot be read.
 std::uint64_t tcp_wmem_max();
+// net.ipv4.tcp_slow_start_after_idle; true when it cannot be read.
+bool tcp_restarts_after_idle();
 
 }  // namespace p2pw

@@ -7,7 +7,8 @@
 
 namespace p2pw {
 
-// The BIO between OpenSSL and the session's buffers. Writing always succeeds; reading says "retry" on empty input.
+// The BIO between OpenSSL and the session's buffers. Writing always succeeds; reading says "retry" on empty
+// input.
 struct TlsBio {
   static int write(BIO* bio, const char* data, int count) {
     auto* session = static_cast<TlsSession*>(BIO_get_data(bio));
@@ -172,7 +173,8 @@ Status TlsSession::write(ByteView plaintext) {
     written_with_key_ = 0;
   }
   std::size_t count = 0;
-  if (SSL_write_ex(ssl_.get(), plaintext.data(), plaintext.size(), &count) != 1 || count != plaintext.size()) {
+  if (SSL_write_ex(ssl_.get(), plaintext.data(), plaintext.size(), &count) != 1 ||
+      count != plaintext.size()) {
     return broken("TLS write");
   }
   written_with_key_ += count;
@@ -192,9 +194,13 @@ void TlsSession::consume_output(std::size_t count) {
   sent_ = 0;
 }
 
-void TlsSession::release_output() { Bytes().swap(output_); }
+void TlsSession::release_output() {
+  Bytes().swap(output_);
+}
 
-Result<NodeKey> TlsSession::peer_key() const { return node_key_of(SSL_get0_peer_certificate(ssl_.get())); }
+Result<NodeKey> TlsSession::peer_key() const {
+  return node_key_of(SSL_get0_peer_certificate(ssl_.get()));
+}
 
 Result<Exporter> TlsSession::exporter() const {
   Exporter exported;

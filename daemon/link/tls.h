@@ -1,10 +1,12 @@
-// TLS 1.3 without sockets: ciphertext goes in and comes out through buffers, so one record layer serves any transport
-// and is tested in memory. Ciphertext is collected in large runs, for few system calls.
+// TLS 1.3 without sockets: ciphertext goes in and comes out through buffers, so one record layer serves any
+// transport and is tested in memory. Ciphertext is collected in large runs, for few system calls.
 //
-// Both ends show their node certificate; any well-formed one is accepted here (identity.h), the caller then judges the
-// key. Ed25519, X25519 and AEAD suites only; no tickets, no resumption, no early data, no renegotiation, nothing older.
+// Both ends show their node certificate; any well-formed one is accepted here (identity.h), the caller then
+// judges the key. Ed25519, X25519 and AEAD suites only; no tickets, no resumption, no early data, no
+// renegotiation, nothing older.
 //
-// One thread at a time. Errors: untrusted (the peer's certificate or handshake is refused), failed (broken stream).
+// One thread at a time. Errors: untrusted (the peer's certificate or handshake is refused), failed (broken
+// stream).
 #pragma once
 
 #include <array>
@@ -38,11 +40,12 @@ class TlsContext {
 
 class TlsSession {
  public:
-  // A session key is changed after this many bytes, far below what AES-GCM allows (RFC 8446, 5.5: 2^24.5 records).
+  // A session key is changed after this many bytes, far below what AES-GCM allows (RFC 8446, 5.5: 2^24.5
+  // records).
   static constexpr std::uint64_t kRekeyBytes = 64ull << 30;
 
-  // Judges the key that the peer's certificate claims, in the middle of the handshake: a peer that is refused there has
-  // not seen our own certificate if we are the initiator.
+  // Judges the key that the peer's certificate claims, in the middle of the handshake: a peer that is refused
+  // there has not seen our own certificate if we are the initiator.
   using Judge = std::function<Status(const NodeKey&)>;
 
   TlsSession(const TlsContext& context, LinkSide side, Judge judge);
@@ -50,15 +53,16 @@ class TlsSession {
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
 
-  // `ciphertext` from the peer is to be worked off by the next calls of advance() or read(), until they ask for more;
-  // it must stay valid until then.
+  // `ciphertext` from the peer is to be worked off by the next calls of advance() or read(), until they ask
+  // for more; it must stay valid until then.
   void feed(ByteView ciphertext) { input_ = ciphertext; }
 
   // Takes the handshake as far as the input allows. True once it is complete.
   Result<bool> advance();
   bool established() const { return established_; }
 
-  // Plaintext into `out`; the number of bytes, 0 when more input is needed or the peer has closed (see finished()).
+  // Plaintext into `out`; the number of bytes, 0 when more input is needed or the peer has closed (see
+  // finished()).
   Result<std::size_t> read(std::span<std::byte> out);
   bool finished() const { return finished_; }  // the peer's close_notify has come
 

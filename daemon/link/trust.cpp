@@ -20,7 +20,8 @@ bool endpoint_ok(const wire::Endpoint& endpoint) {
 bool shape_ok(const wire::Hello& hello) {
   return hello.endpoints_size() <= kMaxEndpoints && hello.channels_size() <= kMaxChannels &&
          hello.software().size() <= kMaxFreeText && hello.name().size() <= kMaxFreeText &&
-         endpoint_ok(hello.swarm()) && std::all_of(hello.endpoints().begin(), hello.endpoints().end(), endpoint_ok);
+         endpoint_ok(hello.swarm()) &&
+         std::all_of(hello.endpoints().begin(), hello.endpoints().end(), endpoint_ok);
 }
 
 }  // namespace
@@ -46,7 +47,8 @@ Status LinkTrust::admits(const NodeKey& key) const {
     return fail(ErrorCode::untrusted, "node " + key.short_hex() + " is banned: " + it->second);
   }
   if (allowed_ && !allowed_->contains(key)) {
-    return fail(ErrorCode::untrusted, "node " + key.hex() + " is not on the allow-list; add it there to let it in");
+    return fail(ErrorCode::untrusted,
+                "node " + key.hex() + " is not on the allow-list; add it there to let it in");
   }
   return {};
 }
@@ -55,7 +57,8 @@ Status LinkTrust::correct(const NodeKey& key, wire::Hello& hello) const {
   if (hello.node() != key.text()) {
     return fail(ErrorCode::untrusted, "node " + key.short_hex() + " introduces itself with another key");
   }
-  if (!shape_ok(hello)) return fail(ErrorCode::malformed, "node " + key.short_hex() + " introduces itself at too great length");
+  if (!shape_ok(hello))
+    return fail(ErrorCode::malformed, "node " + key.short_hex() + " introduces itself at too great length");
   for (const auto& channel : hello.channels()) {
     if (auto name = Channel::parse(channel); !name) return std::move(name).error();
   }

@@ -1,5 +1,6 @@
-// Whom this daemon links with: the fleet secrets that prove membership, the allow-list, the banned, the enrolment
-// secrets of open tokens. Everything can be replaced while links stand. Pure: no sockets, no clock, any one thread.
+// Whom this daemon links with: the fleet secrets that prove membership, the allow-list, the banned, the
+// enrolment secrets of open tokens. Everything can be replaced while links stand. Pure: no sockets, no clock,
+// any one thread.
 #pragma once
 
 #include <functional>
@@ -33,11 +34,12 @@ class LinkTrust {
  public:
   explicit LinkTrust(const NodeKey& own) : own_(own) {}
 
-  // Newest first. Only those with which a peer may still prove itself: an older one that is kept for opening frames
-  // does not belong here once every node has the newer.
+  // Newest first. Only those with which a peer may still prove itself: an older one that is kept for opening
+  // frames does not belong here once every node has the newer.
   void set_secrets(std::vector<FleetSecret> newest_first) { secrets_ = std::move(newest_first); }
   const FleetSecret* secret(const SecretId& id) const;
-  // Dialling tries the newest first and, where that is refused, the others in turn; wraps around. Null without any.
+  // Dialling tries the newest first and, where that is refused, the others in turn; wraps around. Null
+  // without any.
   const FleetSecret* secret_for_attempt(std::size_t attempt) const;
 
   void set_allow_list(std::optional<AllowList> list) { allowed_ = std::move(list); }

@@ -7,27 +7,39 @@ namespace {
 
 constexpr double kUsableBuffer = 0.7;
 constexpr std::chrono::milliseconds kNear{5};
-// One lost segment says nothing; a share of 1e-5 already costs cubic more than bbr ever does at 100 ms and 200 Mbit/s.
+// One lost segment says nothing; a share of 1e-5 already costs cubic more than bbr ever does at 100 ms and
+// 200 Mbit/s.
 constexpr std::uint64_t kMinRetransmitted = 3;
 constexpr double kLossShare = 1e-5;
 
 }  // namespace
 
-std::uint32_t stripes_for(std::uint64_t rate_bits, std::chrono::microseconds round_trip, std::uint64_t wmem_max) {
+std::uint32_t stripes_for(std::uint64_t rate_bits, std::chrono::microseconds round_trip,
+                          std::uint64_t wmem_max) {
   if (rate_bits == 0 || round_trip.count() <= 0 || wmem_max == 0) return 1;
   const double in_flight = static_cast<double>(rate_bits) / 8 * static_cast<double>(round_trip.count()) / 1e6;
   const double needed = in_flight / (kUsableBuffer * static_cast<double>(wmem_max));
   if (needed >= kMaxStripes) return kMaxStripes;
-  return std::max(1u, static_cast<std::uint32_t>(needed) + (needed > static_cast<std::uint32_t>(needed) ? 1 : 0));
+  return std::max(1u,
+                  static_cast<std::uint32_t>(needed) + (needed > static_cast<std::uint32_t>(needed) ? 1 : 0));
 }
 
-std::string choose_congestion(const std::string& configured, const LossSeen& loss, bool now_bbr) {
+std::uint32_t unsent_for(std::uint64_t stripe_rate_bits) {
+  const std::uint64_t bytes = stripe_rate_bits / 8 / 50;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(bytes, 256u << 10, 4u << 20));
+}
+
+bool is_lossy(const PathSeen& path) {
+  if (path.lossy) return true;
+  if (path.segments == 0 || path.retransmitted < kMinRetransmitted) return false;
+  return static_cast<double>(path.retransmitted) >= kLossShare * static_cast<double>(path.segments);
+}
+
+std::string choose_congestion(const std::string& configured, const PathSeen& path) {
   if (configured != "auto") return configured;
-  if (now_bbr) return "bbr";
-  if (loss.round_trip < kNear) return "";
-  const double share =
-      loss.segments == 0 ? 0 : static_cast<double>(loss.retransmitted) / static_cast<double>(loss.segments);
-  return loss.retransmitted >= kMinRetransmitted && share >= kLossShare ? "bbr" : "cubic";
+  if (path.round_trip < kNear) return "";
+  if (is_lossy(path)) return "bbr";
+  return path.idle_restarts && path.busy_for < kLongTransfer ? "bbr" : "cubic";
 }
 
 }  // namespace p2pw

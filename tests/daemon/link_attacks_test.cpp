@@ -49,16 +49,18 @@ class LinkAttackTest : public LinkWorld {
       char* data = nullptr;
       const long size = BIO_get_mem_data(out, &data);
       boost::system::error_code error;
-      if (size > 0) boost::asio::write(socket, boost::asio::buffer(data, static_cast<std::size_t>(size)), error);
+      if (size > 0)
+        boost::asio::write(socket, boost::asio::buffer(data, static_cast<std::size_t>(size)), error);
       (void)BIO_reset(out);
-      socket.async_read_some(boost::asio::buffer(sink), [&](boost::system::error_code failed, std::size_t count) {
-        if (failed) {
-          closed = true;
-          return;
-        }
-        BIO_write(in, sink, static_cast<int>(count));
-        turn();
-      });
+      socket.async_read_some(boost::asio::buffer(sink),
+                             [&](boost::system::error_code failed, std::size_t count) {
+                               if (failed) {
+                                 closed = true;
+                                 return;
+                               }
+                               BIO_write(in, sink, static_cast<int>(count));
+                               turn();
+                             });
     };
     turn();
     EXPECT_TRUE(until([&] { return closed; }));
@@ -66,9 +68,8 @@ class LinkAttackTest : public LinkWorld {
   }
   // A member of the fleet that has opened a control connection.
   void join(HostilePeer& peer) {
-    peer.connect(node_.endpoint(), [&] {
-      peer.say(peer.offer(secret_, LinkPurpose::control).SerializeAsString());
-    });
+    peer.connect(node_.endpoint(),
+                 [&] { peer.say(peer.offer(secret_, LinkPurpose::control).SerializeAsString()); });
     ASSERT_TRUE(until([&] { return node_.handler.ups == 1 && !peer.frames.empty(); }));
   }
   std::uint64_t refused() const { return node_.hub->counters().refused; }
@@ -201,7 +202,8 @@ TEST_F(LinkAttackTest, AnIntroductionWithAnotherKeyIsRefused) {
 
 TEST_F(LinkAttackTest, AStripeWithoutALinkIsRefused) {
   HostilePeer peer(io_);
-  peer.connect(node_.endpoint(), [&] { peer.say(peer.offer(secret_, LinkPurpose::stripe).SerializeAsString()); });
+  peer.connect(node_.endpoint(),
+               [&] { peer.say(peer.offer(secret_, LinkPurpose::stripe).SerializeAsString()); });
   ASSERT_TRUE(until([&] { return peer.gone; }));
   EXPECT_EQ(node_.hub->counters().refused_by_code["untrusted"], 1u);
 }
@@ -274,7 +276,8 @@ TEST_F(LinkAttackTest, UnfinishedMessagesCannotFillTheMemory) {
   with.max_unfinished = 1u << 20;
   start(small, std::move(with));
   HostilePeer peer(io_);
-  peer.connect(small.endpoint(), [&] { peer.say(peer.offer(secret_, LinkPurpose::control).SerializeAsString()); });
+  peer.connect(small.endpoint(),
+               [&] { peer.say(peer.offer(secret_, LinkPurpose::control).SerializeAsString()); });
   ASSERT_TRUE(until([&] { return small.handler.ups == 1; }));
   wire::LinkMessage message;
   message.mutable_chunk()->set_bundle(std::string(32, 'x'));
@@ -292,7 +295,8 @@ TEST_F(LinkAttackTest, AMemberThatFallsSilentIsDropped) {
   with.timing.silence = 200ms;
   start(impatient, std::move(with));
   HostilePeer peer(io_);
-  peer.connect(impatient.endpoint(), [&] { peer.say(peer.offer(secret_, LinkPurpose::control).SerializeAsString()); });
+  peer.connect(impatient.endpoint(),
+               [&] { peer.say(peer.offer(secret_, LinkPurpose::control).SerializeAsString()); });
   ASSERT_TRUE(until([&] { return impatient.handler.downs == 1; }));
   EXPECT_EQ(impatient.handler.last_reason.code, ErrorCode::timed_out);
 }
@@ -302,7 +306,8 @@ TEST_F(LinkAttackTest, ABrokenStripeTakesTheLinkDown) {
   join(peer);
   auto control = peer.connection;
   peer.frames.clear();
-  peer.connect(node_.endpoint(), [&] { peer.say(peer.offer(secret_, LinkPurpose::stripe).SerializeAsString()); });
+  peer.connect(node_.endpoint(),
+               [&] { peer.say(peer.offer(secret_, LinkPurpose::stripe).SerializeAsString()); });
   const NodeKey key = peer.identity.key();
   ASSERT_TRUE(until([&] { return node_.hub->stats(key)->stripes == 1 && !peer.frames.empty(); }));
   peer.connection->close();

@@ -24,7 +24,8 @@ wire::LinkMessage text_message(const std::string& text) {
 }
 
 // Feeds `bytes` in pieces as a stream would bring them.
-Result<std::vector<Frame>> read_all(FrameReader& reader, ByteView bytes, const std::function<std::size_t()>& piece) {
+Result<std::vector<Frame>> read_all(FrameReader& reader, ByteView bytes,
+                                    const std::function<std::size_t()>& piece) {
   std::vector<Frame> frames;
   while (!bytes.empty()) {
     const auto room = reader.writable();
@@ -52,7 +53,8 @@ TEST(LinkFrames, ComeBackAsTheyWereSentHoweverTheyAreCut) {
     Bytes stream;
     std::vector<std::pair<wire::LinkMessage, Bytes>> sent;
     for (int i = 0; i < 10; ++i) {
-      wire::LinkMessage message = random() % 2 ? chunk_message(static_cast<std::uint32_t>(random())) : text_message(std::string(random() % 300, 'x'));
+      wire::LinkMessage message = random() % 2 ? chunk_message(static_cast<std::uint32_t>(random()))
+                                               : text_message(std::string(random() % 300, 'x'));
       Bytes payload(message.has_chunk() ? random() % 200'000 : 0);
       for (auto& byte : payload) byte = static_cast<std::byte>(random());
       const Bytes framed = frame(message, payload);
@@ -126,11 +128,13 @@ TEST(LinkFrames, ParseOnlyKnownMessages) {
   EXPECT_TRUE(parse_link_message(as_bytes(text_message("x").SerializeAsString()), 0).ok());
   EXPECT_EQ(parse_link_message(as_bytes("\xff\xff\xff"), 0).error().code, ErrorCode::malformed);
   // Field 15 000 of a later version.
-  EXPECT_EQ(parse_link_message(as_bytes(std::string("\xc2\xa9\x07\x01x", 5)), 0).error().code, ErrorCode::malformed);
+  EXPECT_EQ(parse_link_message(as_bytes(std::string("\xc2\xa9\x07\x01x", 5)), 0).error().code,
+            ErrorCode::malformed);
 }
 
 TEST(LinkFrames, OwnMessagesThatAreTooLargeAreNotSent) {
-  EXPECT_EQ(frame_head(text_message(std::string(limits::kMaxMessageBytes + 1, 'x')), 0).error().code, ErrorCode::limit);
+  EXPECT_EQ(frame_head(text_message(std::string(limits::kMaxMessageBytes + 1, 'x')), 0).error().code,
+            ErrorCode::limit);
   EXPECT_EQ(frame_head(text_message("x"), limits::kMaxPayloadBytes + 1).error().code, ErrorCode::limit);
 }
 

@@ -33,7 +33,8 @@ class HandshakeTest : public ::testing::Test {
     return made;
   }
   Handshake from_a(LinkPurpose purpose = LinkPurpose::control, std::size_t attempt = 0) {
-    return Handshake::initiate(at_a_, hello_of(a_), {.purpose = purpose, .expected = b_, .attempt = attempt, .ticket = {}});
+    return Handshake::initiate(at_a_, hello_of(a_),
+                               {.purpose = purpose, .expected = b_, .attempt = attempt, .ticket = {}});
   }
   Handshake at_b() { return Handshake::respond(at_b_, hello_of(b_, "us")); }
 
@@ -44,7 +45,9 @@ class HandshakeTest : public ::testing::Test {
     EXPECT_TRUE(responder.secured(a_, session_).ok());
     return **made;
   }
-  static Status give(Handshake& to, const wire::Handshake& message) { return to.received(as_bytes(message.SerializeAsString())); }
+  static Status give(Handshake& to, const wire::Handshake& message) {
+    return to.received(as_bytes(message.SerializeAsString()));
+  }
   // Everything to its end; the responder's verdict, then the initiator's.
   Status play(Handshake& initiator, Handshake& responder) {
     P2PW_CHECK(give(responder, offer(initiator, responder)));
@@ -129,7 +132,8 @@ TEST_F(HandshakeTest, AnEnrolmentSecretOpensNoOtherConnection) {
   known.data.fill(9);
   EnrolmentId id;
   id.data.fill(4);
-  at_b_.set_enrolments([&](const EnrolmentId& asked) { return asked == id ? std::optional(known) : std::nullopt; });
+  at_b_.set_enrolments(
+      [&](const EnrolmentId& asked) { return asked == id ? std::optional(known) : std::nullopt; });
   const auto attempt = [&](const EnrolmentSecret& secret, bool as_control) -> Status {
     Handshake initiator = Handshake::initiate(
         at_a_, hello_of(a_),
@@ -171,11 +175,13 @@ TEST_F(HandshakeTest, TheExpectedKeyAndTheListAndTheBannedAreLookedAtFirst) {
 
 TEST_F(HandshakeTest, TheAllowListFixesRegionAndRoles) {
   AllowList list;
-  list[a_] = AllowedNode{.region = std::move(Region::parse("asia")).value(), .trainer = false, .bootstrap = true};
+  list[a_] =
+      AllowedNode{.region = std::move(Region::parse("asia")).value(), .trainer = false, .bootstrap = true};
   at_b_.set_allow_list(list);
   wire::Hello boast = hello_of(a_, "us");
   boast.set_trainer(true);
-  Handshake initiator = Handshake::initiate(at_a_, boast, {.purpose = LinkPurpose::control, .expected = b_, .attempt = 0, .ticket = {}});
+  Handshake initiator = Handshake::initiate(
+      at_a_, boast, {.purpose = LinkPurpose::control, .expected = b_, .attempt = 0, .ticket = {}});
   Handshake responder = at_b();
   ASSERT_TRUE(play(initiator, responder).ok());
   EXPECT_EQ(responder.peer().hello().region(), "asia");
@@ -187,7 +193,8 @@ TEST_F(HandshakeTest, IntroductionsAreBounded) {
   const auto refused = [&](const std::function<void(wire::Hello&)>& change) {
     wire::Hello hello = hello_of(a_);
     change(hello);
-    Handshake initiator = Handshake::initiate(at_a_, hello, {.purpose = LinkPurpose::control, .expected = b_, .attempt = 0, .ticket = {}});
+    Handshake initiator = Handshake::initiate(
+        at_a_, hello, {.purpose = LinkPurpose::control, .expected = b_, .attempt = 0, .ticket = {}});
     Handshake responder = at_b();
     return !play(initiator, responder).ok();
   };

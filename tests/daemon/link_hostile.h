@@ -1,4 +1,5 @@
-// A peer for tests that follows the rules only as far as the test wants: it has TLS and framing, and says what it is told.
+// A peer for tests that follows the rules only as far as the test wants: it has TLS and framing, and says
+// what it is told.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -13,7 +14,8 @@ namespace p2pw::testing {
 
 class HostilePeer final : public Connection::User {
  public:
-  explicit HostilePeer(boost::asio::io_context& io) : HostilePeer(io, NodeIdentity::make(SigningKey::generate()).value()) {}
+  explicit HostilePeer(boost::asio::io_context& io)
+      : HostilePeer(io, NodeIdentity::make(SigningKey::generate()).value()) {}
   HostilePeer(boost::asio::io_context& io, const NodeIdentity& as)
       : io_(io), identity(as), tls_(TlsContext::make(identity).value()) {}
   ~HostilePeer() override {
@@ -28,9 +30,10 @@ class HostilePeer final : public Connection::User {
   // Takes one connection at the endpoint that is returned.
   LinkEndpoint accept(std::function<void()> when_secured) {
     acceptor_.emplace(io_, boost::asio::ip::tcp::endpoint(boost::asio::ip::make_address("127.0.0.1"), 0));
-    acceptor_->async_accept([this, when_secured](boost::system::error_code error, boost::asio::ip::tcp::socket socket) {
-      if (!error) begin(std::move(socket), LinkSide::responder, when_secured);
-    });
+    acceptor_->async_accept(
+        [this, when_secured](boost::system::error_code error, boost::asio::ip::tcp::socket socket) {
+          if (!error) begin(std::move(socket), LinkSide::responder, when_secured);
+        });
     return {"127.0.0.1", acceptor_->local_endpoint().port()};
   }
 
@@ -85,7 +88,8 @@ class HostilePeer final : public Connection::User {
  private:
   void begin(boost::asio::ip::tcp::socket socket, LinkSide side, std::function<void()> when_secured) {
     when_secured_ = std::move(when_secured);
-    connection = std::make_shared<Connection>(std::move(socket), tls_, side, nullptr, std::make_shared<LinkScratch>(), *this);
+    connection = std::make_shared<Connection>(std::move(socket), tls_, side, nullptr,
+                                              std::make_shared<LinkScratch>(), *this);
     connection->start();
   }
   boost::asio::io_context& io_;

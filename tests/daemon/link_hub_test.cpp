@@ -58,9 +58,8 @@ TEST_F(LinkHubTest, MeasuresRoundTripAndClock) {
   start(a);
   start(b);
   link(a, b);
-  ASSERT_TRUE(until([&] {
-    return a.hub->stats(b.key())->round_trip > 0us && b.hub->stats(a.key())->round_trip > 0us;
-  }));
+  ASSERT_TRUE(until(
+      [&] { return a.hub->stats(b.key())->round_trip > 0us && b.hub->stats(a.key())->round_trip > 0us; }));
   EXPECT_LT(std::chrono::abs(a.hub->stats(b.key())->clock_offset), 10s);
 }
 
@@ -88,13 +87,15 @@ TEST_F(LinkHubTest, ChunksArriveIntactOverSeveralStripes) {
   start(a, "eu");
   start(b, "us");
   link(a, b);
-  ASSERT_TRUE(until([&] { return a.hub->stats(b.key())->stripes == 4 && b.hub->stats(a.key())->stripes == 4; }));
+  ASSERT_TRUE(
+      until([&] { return a.hub->stats(b.key())->stripes == 4 && b.hub->stats(a.key())->stripes == 4; }));
   constexpr std::uint32_t kChunks = 64;
   std::vector<SharedBytes> sent;
   std::uint64_t total = 0;
   for (std::uint32_t i = 0; i < kChunks; ++i) {
     auto payload = std::make_shared<Bytes>(1'000'003 + i);
-    for (std::size_t k = 0; k < payload->size(); ++k) (*payload)[k] = static_cast<std::byte>((k * 31 + i) >> 3);
+    for (std::size_t k = 0; k < payload->size(); ++k)
+      (*payload)[k] = static_cast<std::byte>((k * 31 + i) >> 3);
     total += payload->size();
     sent.push_back(payload);
     EXPECT_TRUE(a.hub->send_chunk(b.key(), chunk('b', i), payload));
@@ -188,7 +189,8 @@ TEST_F(LinkHubTest, ManyNodesDiallingEachOtherEndWithOneLinkAPair) {
     }
   }
   ASSERT_TRUE(until([&] {
-    return std::all_of(nodes.begin(), nodes.end(), [](auto& n) { return n->hub->links().size() == kNodes - 1; });
+    return std::all_of(nodes.begin(), nodes.end(),
+                       [](auto& n) { return n->hub->links().size() == kNodes - 1; });
   }));
   for (auto& node : nodes) {
     EXPECT_EQ(node->handler.ups, kNodes - 1);
@@ -239,7 +241,8 @@ TEST_F(LinkHubTest, CountersGoOnOverLinks) {
   EXPECT_EQ(a.hub->stats(b.key())->payload_sent, 100'000u);
   ASSERT_TRUE(until([&] { return linked(a, b); }));  // dialled again
   a.hub->send_chunk(b.key(), chunk('x', 0), payload);
-  ASSERT_TRUE(until([&] { return b.handler.messages.size() == 2 && a.hub->stats(b.key())->stripe_queue == 0; }));
+  ASSERT_TRUE(
+      until([&] { return b.handler.messages.size() == 2 && a.hub->stats(b.key())->stripe_queue == 0; }));
   EXPECT_EQ(a.hub->stats(b.key())->payload_sent, 200'000u);
 }
 
@@ -432,7 +435,9 @@ class EnrolTest : public LinkHubTest {
     id_.data.fill(3);
     token_.data.fill(9);
     auto with = options(node_);
-    with.enrolments = [this](const EnrolmentId& id) { return id == id_ && open_ ? std::optional(token_) : std::nullopt; };
+    with.enrolments = [this](const EnrolmentId& id) {
+      return id == id_ && open_ ? std::optional(token_) : std::nullopt;
+    };
     node_.handler.on_enrol = [this](const Bytes& id, const NodeKey&) -> Result<wire::EnrolReply> {
       EXPECT_EQ(EnrolmentId::from(ByteView(id)), id_);
       if (used_) return fail(ErrorCode::untrusted, "the token is used up");

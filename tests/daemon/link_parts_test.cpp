@@ -29,8 +29,10 @@ TEST(LinkPairing, AStandingLinkGivesWayOnlyWhenThePeerHasLostIt) {
   EXPECT_EQ(judge_offer(crossed), PairVerdict::refuse);
   crossed.silent_for = 1600ms;
   EXPECT_EQ(judge_offer(crossed), PairVerdict::replace);
-  EXPECT_EQ(judge_offer({.own_key_is_smaller = true, .linked = true, .linked_by_us = false}), PairVerdict::replace);
-  EXPECT_EQ(judge_offer({.own_key_is_smaller = false, .linked = true, .linked_by_us = true}), PairVerdict::replace);
+  EXPECT_EQ(judge_offer({.own_key_is_smaller = true, .linked = true, .linked_by_us = false}),
+            PairVerdict::replace);
+  EXPECT_EQ(judge_offer({.own_key_is_smaller = false, .linked = true, .linked_by_us = true}),
+            PairVerdict::replace);
 }
 
 // Two clocks `offset` apart over a path with these one-way delays, beating once a second.
@@ -96,18 +98,44 @@ TEST(LinkTuning, StripesFollowRateRoundTripAndBuffers) {
   EXPECT_EQ(stripes_for(~0ull, 10s, 4096), kMaxStripes);
 }
 
-TEST(LinkTuning, CongestionControlFollowsLoss) {
-  const LossSeen clean{.segments = 100'000, .retransmitted = 0, .round_trip = 86ms};
-  const LossSeen lossy{.segments = 100'000, .retransmitted = 90, .round_trip = 86ms};
-  const LossSeen once{.segments = 10, .retransmitted = 1, .round_trip = 86ms};
-  const LossSeen near{.segments = 100'000, .retransmitted = 90, .round_trip = 300us};
-  EXPECT_EQ(choose_congestion("auto", clean, false), "cubic");
-  EXPECT_EQ(choose_congestion("auto", lossy, false), "bbr");
-  EXPECT_EQ(choose_congestion("auto", once, false), "cubic");
-  EXPECT_EQ(choose_congestion("auto", clean, true), "bbr");
-  EXPECT_EQ(choose_congestion("auto", near, false), "");
-  EXPECT_EQ(choose_congestion("cubic", lossy, false), "cubic");
-  EXPECT_EQ(choose_congestion("", lossy, false), "");
+TEST(LinkTuning, CongestionControlFollowsThePath) {
+  const PathSeen clean{
+      .segments = 100'000, .retransmitted = 0, .round_trip = 86ms, .busy_for = 5s, .idle_restarts = false};
+  EXPECT_EQ(choose_congestion("auto", clean), "cubic");
+  PathSeen lossy = clean;
+  lossy.retransmitted = 90;
+  EXPECT_EQ(choose_congestion("auto", lossy), "bbr");
+  PathSeen once = clean;
+  once.segments = 10;
+  once.retransmitted = 1;
+  EXPECT_EQ(choose_congestion("auto", once), "cubic");
+  PathSeen remembered = clean;
+  remembered.lossy = true;
+  EXPECT_EQ(choose_congestion("auto", remembered), "bbr");
+  PathSeen near = lossy;
+  near.round_trip = 300us;
+  EXPECT_EQ(choose_congestion("auto", near), "");
+  EXPECT_EQ(choose_congestion("cubic", lossy), "cubic");
+  EXPECT_EQ(choose_congestion("", lossy), "");
+}
+
+TEST(LinkTuning, ShortTransfersDoNotStartFromTenSegments) {
+  PathSeen path{
+      .segments = 100'000, .retransmitted = 0, .round_trip = 86ms, .busy_for = 0ms, .idle_restarts = true};
+  EXPECT_EQ(choose_congestion("auto", path), "bbr");
+  path.busy_for = 1900ms;
+  EXPECT_EQ(choose_congestion("auto", path), "bbr");
+  path.busy_for = 2100ms;
+  EXPECT_EQ(choose_congestion("auto", path), "cubic");
+  path.busy_for = 0ms;
+  path.idle_restarts = false;
+  EXPECT_EQ(choose_congestion("auto", path), "cubic");
+}
+
+TEST(LinkTuning, UnsentBytesFollowTheRate) {
+  EXPECT_EQ(unsent_for(0), 256u << 10);
+  EXPECT_EQ(unsent_for(1'000'000'000), 2'500'000u);
+  EXPECT_EQ(unsent_for(~0ull), 4u << 20);
 }
 
 TEST(LinkRate, LimitHoldsOverTimeAndAllowsNoGreatBurst) {

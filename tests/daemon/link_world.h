@@ -1,5 +1,5 @@
-// Daemons' links for tests over real loopback sockets: hubs with recording handlers on one io_context, run until a
-// condition holds.
+// Daemons' links for tests over real loopback sockets: hubs with recording handlers on one io_context, run
+// until a condition holds.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -56,7 +56,8 @@ class RecordingHandler : public LinkHandler {
   }
   Result<wire::EnrolReply> link_enrol(const Bytes& id, const NodeKey& peer) override {
     ++enrolments;
-    return on_enrol ? on_enrol(id, peer) : Result<wire::EnrolReply>(fail(ErrorCode::untrusted, "no tokens here"));
+    return on_enrol ? on_enrol(id, peer)
+                    : Result<wire::EnrolReply>(fail(ErrorCode::untrusted, "no tokens here"));
   }
 
   int ups = 0, downs = 0, enrolments = 0;

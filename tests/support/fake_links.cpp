@@ -33,7 +33,9 @@ void LoopbackHub::undial(const LinkEndpoint& endpoint) {
   }
 }
 
-bool LoopbackHub::linked(const NodeKey& peer) const { return !dead_ && net_.has_link(key_, peer); }
+bool LoopbackHub::linked(const NodeKey& peer) const {
+  return !dead_ && net_.has_link(key_, peer);
+}
 
 std::vector<NodeKey> LoopbackHub::links() const {
   std::vector<NodeKey> keys;
@@ -91,7 +93,8 @@ std::optional<LinkStats> LoopbackHub::stats(const NodeKey& peer) const {
     using std::chrono::duration_cast;
     const auto path = net_.path(key_, peer);
     const auto offset = duration_cast<std::chrono::microseconds>(path.clock_offset);
-    stats.round_trip = std::max(duration_cast<std::chrono::microseconds>(path.delay * 2), std::chrono::microseconds(1));
+    stats.round_trip =
+        std::max(duration_cast<std::chrono::microseconds>(path.delay * 2), std::chrono::microseconds(1));
     stats.clock_offset = key_ < peer ? offset : -offset;
     stats.rate_bits = path.rate_bits;
     stats.stripes = 1;
@@ -116,7 +119,9 @@ LoopbackHub& FakeLinks::add(const NodeKey& key, const wire::Hello& hello, LinkHa
   return *node;
 }
 
-LinkEndpoint FakeLinks::endpoint_of(const NodeKey& key) { return {"node-" + key.short_hex(), 4710}; }
+LinkEndpoint FakeLinks::endpoint_of(const NodeKey& key) {
+  return {"node-" + key.short_hex(), 4710};
+}
 
 void FakeLinks::set_path(const NodeKey& a, const NodeKey& b, Path path) {
   if (b < a) path.clock_offset = -path.clock_offset;
@@ -159,7 +164,8 @@ void FakeLinks::heal(const NodeKey& a, const NodeKey& b) {
 void FakeLinks::watch_silence(const NodeKey& local, const NodeKey& peer, std::uint64_t link) {
   after(kSilence, [this, local, peer, link] {
     const bool silent = cut_between(local, peer) || nodes_.at(local)->hung_ || nodes_.at(peer)->hung_;
-    if (silent && has_link(local, peer, link)) end_half(local, peer, fail(ErrorCode::timed_out, "nothing heard for 5000 ms"));
+    if (silent && has_link(local, peer, link))
+      end_half(local, peer, fail(ErrorCode::timed_out, "nothing heard for 5000 ms"));
   });
 }
 
@@ -177,12 +183,15 @@ void FakeLinks::kill(const NodeKey& key) {
     ends_.erase({key, peer});
     if (cut_between(key, peer)) continue;
     after(path(key, peer).delay, [this, peer, key, link] {
-      if (has_link(peer, key, link)) end_half(peer, key, fail(ErrorCode::io, "the peer closed the connection"));
+      if (has_link(peer, key, link))
+        end_half(peer, key, fail(ErrorCode::io, "the peer closed the connection"));
     });
   }
 }
 
-void FakeLinks::revive(const NodeKey& key) { nodes_.at(key)->dead_ = false; }
+void FakeLinks::revive(const NodeKey& key) {
+  nodes_.at(key)->dead_ = false;
+}
 
 void FakeLinks::hang(const NodeKey& key) {
   nodes_.at(key)->hung_ = true;
@@ -273,9 +282,10 @@ void FakeLinks::end_link(const NodeKey& local, const NodeKey& peer, const Error&
     redial(local, peer);
   });
   const Error heard = fail(ErrorCode::interrupted, "closed the link: " + reason.message);
-  after(cut_between(local, peer) ? Duration(kSilence) : path(local, peer).delay, [this, local, peer, link, heard] {
-    if (has_link(peer, local, link)) end_half(peer, local, heard);
-  });
+  after(cut_between(local, peer) ? Duration(kSilence) : path(local, peer).delay,
+        [this, local, peer, link, heard] {
+          if (has_link(peer, local, link)) end_half(peer, local, heard);
+        });
 }
 
 void FakeLinks::end_half(const NodeKey& local, const NodeKey& peer, const Error& reason) {
@@ -308,7 +318,8 @@ void FakeLinks::transmit(const NodeKey& from, const NodeKey& to) {
   const std::uint64_t bytes = cargo.payload ? cargo.payload->size() : 0;
   const std::uint64_t rate = path(from, to).rate_bits;
   const auto takes = std::chrono::nanoseconds(
-      rate == 0 ? 0 : static_cast<std::int64_t>(static_cast<double>(bytes) * 8e9 / static_cast<double>(rate)));
+      rate == 0 ? 0
+                : static_cast<std::int64_t>(static_cast<double>(bytes) * 8e9 / static_cast<double>(rate)));
   after(takes, [this, from, to, bytes, link = end.link, cargo = std::move(cargo)]() mutable {
     if (!has_link(from, to, link)) return;
     LinkStats& totals = totals_[{from, to}];
@@ -321,9 +332,10 @@ void FakeLinks::transmit(const NodeKey& from, const NodeKey& to) {
 }
 
 void FakeLinks::carry(const NodeKey& from, const NodeKey& to, Cargo cargo) {
-  after(path(from, to).delay, [this, from, to, link = ends_.at({from, to}).link, cargo = std::move(cargo)]() mutable {
-    deliver(from, to, link, std::move(cargo));
-  });
+  after(path(from, to).delay,
+        [this, from, to, link = ends_.at({from, to}).link, cargo = std::move(cargo)]() mutable {
+          deliver(from, to, link, std::move(cargo));
+        });
 }
 
 void FakeLinks::deliver(const NodeKey& from, const NodeKey& to, std::uint64_t link, Cargo cargo) {

@@ -1,5 +1,5 @@
-// Links without sockets, for tests of the daemon's core: any number of nodes in one process, virtual delays, rates, loss
-// of links and partitions, on a clock that only the test moves. Everything is deterministic.
+// Links without sockets, for tests of the daemon's core: any number of nodes in one process, virtual delays,
+// rates, loss of links and partitions, on a clock that only the test moves. Everything is deterministic.
 //
 //   FakeLinks net;
 //   LoopbackHub& a = net.add(key_a, hello_a, handler_a);   // handlers must outlive `net`
@@ -9,8 +9,9 @@
 //   net.run_for(1s);                        // or net.run_until([&] { return ...; }, 10s)
 //   net.cut(key_a, key_b); net.heal(key_a, key_b); net.kill(key_b); net.revive(key_b);
 //
-// As on real links: messages of a pair keep their order, chunks travel in a lane of their own, a cut is noticed only
-// after the silence time-out, a kill at once, a hung node (hang()) neither sends nor handles until it resumes.
+// As on real links: messages of a pair keep their order, chunks travel in a lane of their own, a cut is
+// noticed only after the silence time-out, a kill at once, a hung node (hang()) neither sends nor handles
+// until it resumes.
 #pragma once
 
 #include <chrono>
@@ -56,7 +57,7 @@ class LoopbackHub final : public LinkHub {
   LinkHandler& handler_;
   std::map<LinkEndpoint, std::optional<NodeKey>> targets_;
   std::set<NodeKey> banned_;
-  std::set<LinkEndpoint> dialling_;  // an attempt is scheduled or under way
+  std::set<LinkEndpoint> dialling_;            // an attempt is scheduled or under way
   std::vector<std::function<void()>> missed_;  // while hung
   bool dead_ = false;
   bool hung_ = false;
@@ -68,9 +69,9 @@ class FakeLinks {
   using Duration = std::chrono::steady_clock::duration;
 
   struct Path {
-    Duration delay{0};             // one way, both ways alike
-    std::uint64_t rate_bits = 0;   // of chunks and bulk, each way; 0 = no limit
-    Duration clock_offset{0};      // how far the second node's wall clock is ahead of the first's
+    Duration delay{0};            // one way, both ways alike
+    std::uint64_t rate_bits = 0;  // of chunks and bulk, each way; 0 = no limit
+    Duration clock_offset{0};     // how far the second node's wall clock is ahead of the first's
   };
   static constexpr std::chrono::seconds kSilence{5};
   static constexpr std::chrono::milliseconds kRedial{200};
@@ -82,14 +83,15 @@ class FakeLinks {
 
   void set_path(const NodeKey& a, const NodeKey& b, Path path);
   void set_default_path(Path path) { default_path_ = path; }
-  // Nothing passes any more; both notice after kSilence. Healed before that, what was on its way arrives late.
+  // Nothing passes any more; both notice after kSilence. Healed before that, what was on its way arrives
+  // late.
   void cut(const NodeKey& a, const NodeKey& b);
   void heal(const NodeKey& a, const NodeKey& b);
   // The process is gone: peers notice after one delay. A revived one starts without links, dials and bans.
   void kill(const NodeKey& key);
   void revive(const NodeKey& key);
-  // SIGSTOP and SIGCONT: peers notice after kSilence; what arrives meanwhile waits. Timers that the node has set with
-  // at() go on: let them look at hung().
+  // SIGSTOP and SIGCONT: peers notice after kSilence; what arrives meanwhile waits. Timers that the node has
+  // set with at() go on: let them look at hung().
   void hang(const NodeKey& key);
   void resume(const NodeKey& key);
   bool hung(const NodeKey& key) const { return nodes_.at(key)->hung_; }
@@ -137,7 +139,8 @@ class FakeLinks {
   void redial(const NodeKey& from, const NodeKey& to);
   void try_dial(const NodeKey& from, const LinkEndpoint& endpoint);
   void connect(const NodeKey& from, const NodeKey& to, const LinkEndpoint& endpoint);
-  void end_link(const NodeKey& local, const NodeKey& peer, const Error& reason);  // at `local`; the peer hears later
+  void end_link(const NodeKey& local, const NodeKey& peer,
+                const Error& reason);  // at `local`; the peer hears later
   void end_half(const NodeKey& local, const NodeKey& peer, const Error& reason);
   void watch_silence(const NodeKey& local, const NodeKey& peer, std::uint64_t link);
   void transmit(const NodeKey& from, const NodeKey& to);
@@ -155,7 +158,7 @@ class FakeLinks {
   Path default_path_;
   std::set<Pair> cuts_;
   std::map<Pair, End> ends_;
-  std::map<Pair, LinkStats> totals_;     // of the first about the second
+  std::map<Pair, LinkStats> totals_;  // of the first about the second
 };
 
 }  // namespace p2pw::testing
