@@ -83,6 +83,9 @@ class Daemon:
         raise LabError(f"p2pwd on {self.name} does not answer: {self.last_words()}")
 
     def get(self, target):
+        return json.loads(self.text(target))
+
+    def text(self, target):
         if self.state != "up":
             raise Unreachable(self.name)
         connection = _UnixConnection(os.path.join(self.state_folder, "api.sock"), self.ANSWER_SECONDS)
@@ -96,7 +99,7 @@ class Daemon:
             connection.close()
         if answer.status != 200:
             raise LabError(f"{self.name}: GET {target}: {answer.status} {body[:200]!r}")
-        return json.loads(body)
+        return body.decode()
 
     def kill(self):
         self.process.kill()

@@ -63,7 +63,8 @@ class Faults:
             self._later(fault, f"heal {fault.target}", lambda: self._network.heal(fault.target))
             return
         daemon = self._daemon(fault.target)
-        self._fleet.poll_one(daemon)  # its counters, while it can still be asked
+        if daemon.state == "up" and not self._fleet.poll_one(daemon):  # its counters, while it can still be asked
+            self._report(f"fault: {daemon.name} did not answer before; what it sent last is not counted")
         self._report(f"fault: {fault.do} {daemon.name} ({fault.target})")
         self.hit[daemon.name] = fault.do
         if fault.do == "kill":

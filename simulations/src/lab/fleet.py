@@ -95,6 +95,7 @@ class Fleet:
             self.poll_one(daemon)
 
     def poll_one(self, daemon):
+        """False when it does not answer now."""
         try:
             status = daemon.get("/v1/status")
             self.keys[daemon.name] = status.get("node", "")
@@ -102,7 +103,7 @@ class Fleet:
             self._read_log(daemon, status.get("started_ms", 0))
         except Unreachable:
             daemon.check_running()
-            return
+            return False
         for channel in status.get("channels", []):
             if channel["channel"] != CHANNEL:
                 continue
@@ -110,6 +111,7 @@ class Fleet:
             self.current[daemon.name] = channel.get("current", "")
             self._reach(daemon.name, channel.get("version_staged", 0), time.time())
             self.seen.setdefault(daemon.name, set()).update({channel["version_staged"], channel["version_active"]})
+        return True
 
     def _read_log(self, daemon, life):
         """The daemon's own time of `staged` is exact; the poll only says "by now"."""
@@ -142,6 +144,19 @@ class Fleet:
         if not nodes:
             raise LabError(f"no live node in {region}")
         return max(nodes, key=lambda d: received.get(d.name, 0))
+
+    def metrics(self, names):
+        """{(daemon, name): value}, labels summed, of daemons that answer."""
+        found = {}
+        for daemon in self.daemons.values():
+            try:
+                lines = daemon.text("/metrics").splitlines()
+            except Unreachable:
+                continue
+            for name in names:
+                found[(daemon.name, name)] = sum(
+                    float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((name + " ", name + "{")))
+        return found
 
     def trainer_idle(self):
         """All that the trainer ever wrote to links has been received by the other end."""

@@ -14,6 +14,8 @@ from .pump import Pump
 from .watch import FirstRead, LastBulk, Reading, busy_seconds, usage
 
 POLL_SECONDS = 0.1
+# Shown as they are, without their "p2pw_" and "_total".
+METRICS = ("p2pw_gateway_changes_total", "p2pw_stalls_total", "p2pw_lost_bytes_total", "p2pw_swarm_redundant_bytes_total")
 RTT_TOLERANCE = 0.1  # of what was asked, and 2 ms
 
 
@@ -213,6 +215,7 @@ class Run:
         self.fleet.poll()
         self.fleet.usage.begin()
         self._busy_before = self._others_busy()
+        self.metrics_before = self.fleet.metrics(METRICS)
         self.control_before = self.fleet.ledger.control_bytes()
         self.control_into_before = {r.name: self.fleet.ledger.control_into(r.name) for r in self.scenario.regions}
         self.received_before = self.fleet.ledger.link_payload()
@@ -229,10 +232,18 @@ class Run:
         self.cpu = self.fleet.usage.cpu_seconds()
         busy, there = (now - old for now, old in zip(self._others_busy(), self._busy_before))
         self.others = max(0.0, busy / there)
+        self.metrics = self._metrics_grown()
         self.congestion = self.network.congestion_of_bulk()
         for watcher in self._watchers:
             watcher.close()
         self._watchers = []
+
+    def _metrics_grown(self):
+        grown = {name.removeprefix("p2pw_").removesuffix("_total"): 0 for name in METRICS}
+        for (daemon, name), value in self.fleet.metrics(METRICS).items():
+            before = self.metrics_before.get((daemon, name), 0)
+            grown[name.removeprefix("p2pw_").removesuffix("_total")] += int(value - before if value >= before else value)
+        return grown
 
     def _others_busy(self):
         """(CPU seconds of what is not ours, CPU seconds there were), both since some start."""
