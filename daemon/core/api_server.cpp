@@ -122,10 +122,10 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     ApiRequest call = parse_target({method.data(), method.size()}, {target.data(), target.size()});
     call.body = std::move(request.body());
     stream_.expires_never();  // a long poll ends by itself
+    held_ = this->shared_from_this();  // until the reply, which may come at once
     shared_->handler(std::move(call), [weak = this->weak_from_this()](ApiResponse response) {
       if (auto self = weak.lock()) self->write(std::move(response));
     });
-    held_ = this->shared_from_this();  // until the reply
   }
 
   void write(ApiResponse response) {

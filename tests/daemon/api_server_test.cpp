@@ -1,0 +1,89 @@
+#include "daemon/core/api_server.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "tests/support/temp_dir.h"
+
+namespace p2pw {
+namespace {
+
+class ApiServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto handler = [this](ApiRequest request, ApiServer::Reply reply) {
+      last = request;
+      reply({200, "\"" + request.path + "\""});
+    };
+    auto started = ApiServer::start(io, {dir / "api.sock", "", 0, ""}, handler);
+    ASSERT_TRUE(started.ok()) << started.error().message;
+    server = std::move(*started);
+    thread = std::thread([this] { io.run(); });
+  }
+  void TearDown() override {
+    io.post([this] { server.reset(); });
+    io.post([this] { io.stop(); });
+    thread.join();
+  }
+  // Everything that the server says until it hangs up.
+  std::string ask(const std::string& text) {
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, (dir / "api.sock").c_str(), sizeof address.sun_path - 1);
+    EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(::send(fd, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+    std::string answer;
+    char buffer[4096];
+    for (ssize_t n; (n = ::read(fd, buffer, sizeof buffer)) > 0;) answer.append(buffer, static_cast<std::size_t>(n));
+    close(fd);
+    return answer;
+  }
+  static std::string get(const std::string& target, const std::string& more = "") {
+    return "GET " + target + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + more + "\r\n";
+  }
+
+  testing::TempDir dir;
+  boost::asio::io_context io;
+  std::unique_ptr<ApiServer> server;
+  std::thread thread;
+  ApiRequest last;
+};
+
+TEST_F(ApiServerTest, AnswersOnAndOn) {
+  for (int i = 0; i < 600; ++i) {  // more than it takes at once: each must be let go
+    ASSERT_NE(ask(get("/v1/status")).find("200 OK"), std::string::npos) << "request " << i;
+  }
+}
+
+TEST_F(ApiServerTest, DecodesPathAndQuery) {
+  EXPECT_NE(ask(get("/v1/log%2Fx?channel=a%20b&limit=7&flag")).find("200 OK"), std::string::npos);
+  EXPECT_EQ(last.path, "/v1/log/x");
+  EXPECT_EQ(last.query["channel"], "a b");
+  EXPECT_EQ(last.query["limit"], "7");
+  EXPECT_EQ(last.query.count("flag"), 1u);
+}
+
+TEST_F(ApiServerTest, RefusesWebPages) {
+  EXPECT_NE(ask("GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n").find("403"), std::string::npos);
+  EXPECT_NE(ask("POST /v1/tokens HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\nConnection: close\r\n"
+                "Content-Length: 0\r\n\r\n")
+                .find("403"),
+            std::string::npos);
+}
+
+TEST_F(ApiServerTest, SecondServerOnTheSameSocketIsBusyAndADeadSocketIsReplaced) {
+  auto second = ApiServer::start(io, {dir / "api.sock", "", 0, ""}, {});
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, ErrorCode::busy);
+  int fd = *listen_unix(dir / "other.sock");
+  close(fd);  // nobody answers any more, the file is still there
+  EXPECT_TRUE(listen_unix(dir / "other.sock").ok());
+}
+
+}  // namespace
+}  // namespace p2pw
