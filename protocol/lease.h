@@ -25,7 +25,8 @@ struct LeaseAnswer {
 class LeaseTable {
  public:
   // `asker` asks with the highest epoch that its region has seen. Granted when nobody holds the lease, when the asker
-  // holds it already (same epoch again), or when the holder was revoked; a new grant gets an epoch above every one seen.
+  // holds it already (the same epoch again, unless its region has seen a higher one), or when the holder was revoked; a
+  // new grant gets an epoch above every one seen.
   LeaseAnswer ask(const BundleId& bundle, const Region& region, const NodeKey& asker, Epoch seen);
   // The holder is suspect, dead or stalled: the next asker gets the lease. Nothing happens if it is not the holder.
   void revoke(const BundleId& bundle, const Region& region, const NodeKey& holder);
