@@ -23,12 +23,21 @@ void LayoutBuilder::skip_side_files() {
   while (next() != nullptr && !next()->is_tensor_file()) ++next_;
 }
 
-Status LayoutBuilder::add_header(ByteView header) {
-  FileEntry& file = layout_.table_.files_[next_];
+Result<std::vector<TensorEntry>> LayoutBuilder::parse(const FileEntry& file, ByteView header) const {
   if (header.size() != file.header_bytes) {
     return fail(code_, where_ + printable(file.path) + ": the header is not as long as the file table says");
   }
-  P2PW_TRY(file.tensors, parse_safetensors_header(header, file.size, where_ + file.path, code_));
+  return parse_safetensors_header(header, file.size, where_ + printable(file.path), code_);
+}
+
+Status LayoutBuilder::add_header(ByteView header) {
+  P2PW_TRY(std::vector<TensorEntry> tensors, parse(*next(), header));
+  return add_parsed(header, std::move(tensors));
+}
+
+Status LayoutBuilder::add_parsed(ByteView header, std::vector<TensorEntry> tensors) {
+  FileEntry& file = layout_.table_.files_[next_];
+  file.tensors = std::move(tensors);
   tensors_ += file.tensors.size();
   if (tensors_ > limits::kMaxTensors) return fail(code_, "the checkpoint has more than 16,000,000 tensors");
   P2PW_CHECK(cut(file));

@@ -15,7 +15,11 @@ class LayoutBuilder {
 
   // The tensor file whose header comes next; null when all have been given.
   const FileEntry* next() const;
+  const std::vector<FileEntry>& files() const { return layout_.files(); }
   Status add_header(ByteView header);
+  // The same for a header that was parsed elsewhere (several at once, on several threads).
+  Status add_parsed(ByteView header, std::vector<TensorEntry> tensors);
+  Result<std::vector<TensorEntry>> parse(const FileEntry& file, ByteView header) const;
   // REQUIRES: next() is null.
   Result<Layout> finish();
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
+#include "chunker/name_set.h"
 #include "chunker/text.h"
 #include "protocol/limits.h"
 
@@ -11,15 +12,6 @@ namespace p2pw {
 namespace {
 
 using Json = nlohmann::json;
-
-// What the header says, before any arithmetic.
-struct RawTensor {
-  std::string name;
-  std::string dtype;
-  std::vector<std::uint64_t> shape;
-  std::vector<std::uint64_t> offsets;
-  bool has_dtype = false, has_shape = false, has_offsets = false;
-};
 
 // Where the parser stands. Every value is consumed in exactly one of these.
 enum class At {
@@ -41,8 +33,8 @@ enum class At {
 
 class HeaderSax : public nlohmann::json_sax<Json> {
  public:
-  std::vector<RawTensor> tensors;
-  std::string reason;  // why parsing stopped
+  std::vector<TensorEntry> tensors;  // begin and end as in data_offsets
+  std::string reason;                // why parsing stopped
 
   bool null() override { return scalar("null"); }
   bool boolean(bool) override { return scalar("a boolean"); }
@@ -59,8 +51,8 @@ class HeaderSax : public nlohmann::json_sax<Json> {
       return true;
     }
     if (at_ == At::offsets) {
-      if (current().offsets.size() == 2) return stop("data_offsets has more than two numbers");
-      current().offsets.push_back(value);
+      if (offsets_ == 2) return stop("data_offsets has more than two numbers");
+      (offsets_++ == 0 ? current().begin : current().end) = value;
       return true;
     }
     return scalar("a number");
@@ -68,7 +60,9 @@ class HeaderSax : public nlohmann::json_sax<Json> {
 
   bool string(string_t& value) override {
     if (at_ == At::dtype) {
-      current().dtype = std::move(value);
+      auto dtype = dtype_from_name(value);
+      if (!dtype) return stop("unknown dtype \"" + printable(value) + "\"");
+      current().dtype = *dtype;
       at_ = At::tensor;
       return true;
     }
@@ -111,7 +105,7 @@ class HeaderSax : public nlohmann::json_sax<Json> {
     switch (at_) {
       case At::shape: at_ = At::tensor; return true;
       case At::offsets:
-        if (current().offsets.size() != 2) return stop("data_offsets needs two numbers");
+        if (offsets_ != 2) return stop("data_offsets needs two numbers");
         at_ = At::tensor;
         return true;
       default: return leave_skipped();
@@ -136,16 +130,19 @@ class HeaderSax : public nlohmann::json_sax<Json> {
   }
 
  private:
-  RawTensor& current() { return tensors.back(); }
+  TensorEntry& current() { return tensors.back(); }
 
+  // Names are compared when all are there.
   bool top_key(string_t& name) {
-    if (!names_.insert(name).second) return stop_plain("the key \"" + printable(name) + "\" occurs twice");
     if (name == "__metadata__") {
+      if (std::exchange(has_meta_, true)) return stop_plain("the key \"__metadata__\" occurs twice");
       at_ = At::meta_value;
       return true;
     }
     if (tensors.size() == limits::kMaxTensors) return stop_plain("more than 16,000,000 tensors");
-    tensors.emplace_back().name = name;
+    tensors.emplace_back().name = std::move(name);
+    has_dtype_ = has_shape_ = has_offsets_ = false;
+    offsets_ = 0;
     at_ = At::tensor_value;
     return true;
   }
@@ -157,19 +154,18 @@ class HeaderSax : public nlohmann::json_sax<Json> {
       at_ = next;
       return true;
     };
-    if (name == "dtype") return field(current().has_dtype, At::dtype);
-    if (name == "shape") return field(current().has_shape, At::shape_value);
-    if (name == "data_offsets") return field(current().has_offsets, At::offsets_value);
+    if (name == "dtype") return field(has_dtype_, At::dtype);
+    if (name == "shape") return field(has_shape_, At::shape_value);
+    if (name == "data_offsets") return field(has_offsets_, At::offsets_value);
     at_ = At::skipped;
     depth_ = 0;
     return true;
   }
 
   bool complete() {
-    const RawTensor& t = current();
-    if (!t.has_dtype) return stop("dtype is missing");
-    if (!t.has_shape) return stop("shape is missing");
-    if (!t.has_offsets) return stop("data_offsets is missing");
+    if (!has_dtype_) return stop("dtype is missing");
+    if (!has_shape_) return stop("shape is missing");
+    if (!has_offsets_) return stop("data_offsets is missing");
     return true;
   }
 
@@ -210,7 +206,10 @@ class HeaderSax : public nlohmann::json_sax<Json> {
 
   At at_ = At::start;
   std::size_t depth_ = 0;
-  std::unordered_set<std::string> names_, meta_keys_;
+  int offsets_ = 0;
+  bool has_dtype_ = false, has_shape_ = false, has_offsets_ = false;  // of the current tensor
+  bool has_meta_ = false;
+  std::unordered_set<std::string> meta_keys_;
 };
 
 // Bytes of a tensor, or why there is no such number.
@@ -230,25 +229,26 @@ Result<std::uint64_t> tensor_bytes(Dtype dtype, const std::vector<std::uint64_t>
 }
 
 // Why this tensor cannot be at its offsets in a data section of `data_bytes`; empty when all is well.
-std::string check_tensor(const RawTensor& raw, std::uint64_t data_bytes, TensorEntry& entry) {
-  auto dtype = dtype_from_name(raw.dtype);
-  if (!dtype) return "unknown dtype \"" + printable(raw.dtype) + "\"";
-  std::uint64_t begin = raw.offsets[0], end = raw.offsets[1];
-  if (begin > end) return "data_offsets run backwards";
-  if (end > data_bytes) {
-    return "data_offsets end at " + std::to_string(end) + ", but the file has only " + std::to_string(data_bytes) +
+std::string check_tensor(const TensorEntry& t, std::uint64_t data_bytes) {
+  if (t.begin > t.end) return "data_offsets run backwards";
+  if (t.end > data_bytes) {
+    return "data_offsets end at " + std::to_string(t.end) + ", but the file has only " + std::to_string(data_bytes) +
            " bytes of data (cut short?)";
   }
-  auto bytes = tensor_bytes(*dtype, raw.shape);
+  auto bytes = tensor_bytes(t.dtype, t.shape);
   if (!bytes) return bytes.error().message;
-  if (*bytes != end - begin) {
+  if (*bytes != t.end - t.begin) {
     return "shape and dtype need " + std::to_string(*bytes) + " bytes, data_offsets span " +
-           std::to_string(end - begin);
+           std::to_string(t.end - t.begin);
   }
-  entry.dtype = *dtype;
-  entry.begin = begin;
-  entry.end = end;
   return {};
+}
+
+std::optional<std::string_view> repeated_name(const std::vector<TensorEntry>& tensors) {
+  std::vector<std::string_view> names;
+  names.reserve(tensors.size());
+  for (const TensorEntry& t : tensors) names.push_back(t.name);
+  return NameSet(names).repeated();
 }
 
 Status check_spans(const std::vector<TensorEntry>& tensors, std::uint64_t data_bytes, std::string_view file,
@@ -305,14 +305,12 @@ Result<std::vector<TensorEntry>> parse_safetensors_header(ByteView header, std::
     return refuse(std::string("the header cannot be read: ") + e.what());
   }
 
+  std::vector<TensorEntry> tensors = std::move(sax.tensors);
+  if (auto twice = repeated_name(tensors)) return refuse("the key \"" + printable(*twice) + "\" occurs twice");
   std::uint64_t data_bytes = file_bytes - header_bytes;
-  std::vector<TensorEntry> tensors(sax.tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    RawTensor& raw = sax.tensors[i];
-    std::string why = check_tensor(raw, data_bytes, tensors[i]);
-    if (!why.empty()) return refuse("tensor \"" + printable(raw.name) + "\": " + why);
-    tensors[i].name = std::move(raw.name);
-    tensors[i].shape = std::move(raw.shape);
+  for (const TensorEntry& t : tensors) {
+    std::string why = check_tensor(t, data_bytes);
+    if (!why.empty()) return refuse("tensor \"" + printable(t.name) + "\": " + why);
   }
   std::sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);

@@ -3,6 +3,7 @@
 
 #include "chunker/file_io.h"
 #include "chunker/layout_builder.h"
+#include "chunker/parallel.h"
 #include "chunker/shard_index.h"
 #include "chunker/text.h"
 #include "protocol/limits.h"
@@ -114,6 +115,34 @@ class Walk {
   std::vector<FileEntry> files_;
 };
 
+struct Header {
+  Bytes bytes;
+  std::vector<TensorEntry> tensors;
+};
+
+// Headers are parsed a few at a time, so that memory does not grow with their number.
+Status read_headers(LayoutBuilder& builder, const fs::path& directory, const std::vector<FileEntry>& files) {
+  std::vector<const FileEntry*> shards;
+  for (const FileEntry& file : files) {
+    if (file.is_tensor_file()) shards.push_back(&file);
+  }
+  std::size_t batch = 2 * default_threads();
+  for (std::size_t begin = 0; begin < shards.size(); begin += batch) {
+    std::vector<Header> headers(std::min(batch, shards.size() - begin));
+    Status parsed = parallel_for(default_threads(), headers.size(), [&](unsigned, std::size_t i) -> Status {
+      const FileEntry& shard = *shards[begin + i];
+      P2PW_TRY(File file, File::open(directory / shard.path));
+      headers[i].bytes.resize(shard.header_bytes);
+      P2PW_CHECK(file.read(0, headers[i].bytes));
+      P2PW_TRY(headers[i].tensors, builder.parse(shard, headers[i].bytes));
+      return {};
+    });
+    if (!parsed) return parsed;
+    for (Header& header : headers) P2PW_CHECK(builder.add_parsed(header.bytes, std::move(header.tensors)));
+  }
+  return {};
+}
+
 Status check_indices(const Layout& layout, const fs::path& directory, const std::string& where) {
   for (const FileEntry& file : layout.files()) {
     if (!is_shard_index_name(file.path)) continue;
@@ -136,12 +165,7 @@ Result<Layout> Layout::scan(const fs::path& directory) {
   if (builder.next() == nullptr) {
     return fail(ErrorCode::bad_input, directory.string() + ": no .safetensors file in it; is this a checkpoint?");
   }
-  while (const FileEntry* next = builder.next()) {
-    P2PW_TRY(File file, File::open(directory / next->path));
-    Bytes header(next->header_bytes);
-    P2PW_CHECK(file.read(0, header));
-    P2PW_CHECK(builder.add_header(header));
-  }
+  P2PW_CHECK(read_headers(builder, directory, builder.files()));
   P2PW_TRY(Layout layout, builder.finish());
   P2PW_CHECK(check_indices(layout, directory, where));
   return layout;

@@ -1,9 +1,10 @@
 #include "chunker/shard_index.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
+#include <optional>
+#include <unordered_map>
 
+#include "chunker/name_set.h"
 #include "chunker/text.h"
 
 namespace p2pw {
@@ -15,10 +16,11 @@ using Json = nlohmann::json;
 class IndexSax : public nlohmann::json_sax<Json> {
  public:
   struct Entry {
-    std::string shard, tensor;
-    auto operator<=>(const Entry&) const = default;
+    std::string tensor;
+    std::size_t shard = 0;  // in shards
   };
   std::vector<Entry> entries;
+  std::vector<std::string> shards;  // each once
   bool has_map = false;
   std::string reason;
 
@@ -31,7 +33,7 @@ class IndexSax : public nlohmann::json_sax<Json> {
 
   bool string(string_t& value) override {
     if (!in_map()) return other();
-    entries.push_back({std::move(value), std::move(tensor_)});
+    entries.push_back({std::move(tensor_), number_of(value)});
     return true;
   }
   bool key(string_t& name) override {
@@ -39,7 +41,6 @@ class IndexSax : public nlohmann::json_sax<Json> {
       map_next_ = name == "weight_map";
       if (map_next_ && std::exchange(has_map, true)) return stop("the key \"weight_map\" occurs twice");
     } else if (in_map()) {
-      if (!tensors_.insert(name).second) return stop("tensor \"" + printable(name) + "\" occurs twice");
       tensor_ = std::move(name);
     }
     return true;
@@ -78,6 +79,13 @@ class IndexSax : public nlohmann::json_sax<Json> {
     if (depth_ == 0) return stop("not a JSON object");
     return true;
   }
+  // The same shard comes many times in a row.
+  std::size_t number_of(const std::string& shard) {
+    if (last_ < shards.size() && shards[last_] == shard) return last_;
+    auto [known, fresh] = numbers_.try_emplace(shard, shards.size());
+    if (fresh) shards.push_back(shard);
+    return last_ = known->second;
+  }
   bool stop(std::string why) {
     reason = std::move(why);
     return false;
@@ -86,7 +94,8 @@ class IndexSax : public nlohmann::json_sax<Json> {
   std::size_t depth_ = 0, map_depth_ = 0;
   bool map_next_ = false;
   std::string tensor_;
-  std::unordered_set<std::string> tensors_;
+  std::unordered_map<std::string, std::size_t> numbers_;
+  std::size_t last_ = 0;
 };
 
 }  // namespace
@@ -106,25 +115,29 @@ Status check_shard_index(const Layout& layout, std::string_view path, ByteView i
   }
   if (!sax.has_map) return refuse("has no weight_map");
 
-  std::sort(sax.entries.begin(), sax.entries.end());
+  std::vector<std::string_view> names;
+  names.reserve(sax.entries.size());
+  for (const IndexSax::Entry& entry : sax.entries) names.push_back(entry.tensor);
+  if (auto twice = NameSet(names).repeated()) return refuse("tensor \"" + printable(*twice) + "\" occurs twice");
+
   std::string folder(path.substr(0, path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1));
-  const std::string* shard = nullptr;
-  std::unordered_set<std::string_view> tensors;  // of *shard
+  std::vector<std::optional<NameSet>> shards(sax.shards.size());
   for (const IndexSax::Entry& entry : sax.entries) {
-    if (shard == nullptr || *shard != entry.shard) {
-      shard = &entry.shard;
-      auto name = "shard \"" + printable(entry.shard) + "\" of tensor \"" + printable(entry.tensor) + "\"";
-      if (std::string why = why_bad_path(entry.shard); !why.empty()) {
+    const std::string& shard = sax.shards[entry.shard];
+    if (!shards[entry.shard]) {
+      auto name = "shard \"" + printable(shard) + "\" of tensor \"" + printable(entry.tensor) + "\"";
+      if (std::string why = why_bad_path(shard); !why.empty()) {
         return refuse(name + " is outside the checkpoint: its name " + why);
       }
-      auto file = layout.table().find(folder + entry.shard);
+      auto file = layout.table().find(folder + shard);
       if (!file) return refuse(name + " is missing");
       if (!layout.files()[*file].is_tensor_file()) return refuse(name + " is not a .safetensors file");
-      tensors.clear();
-      for (const TensorEntry& tensor : layout.files()[*file].tensors) tensors.insert(tensor.name);
+      names.clear();
+      for (const TensorEntry& tensor : layout.files()[*file].tensors) names.push_back(tensor.name);
+      shards[entry.shard].emplace(names);
     }
-    if (!tensors.contains(entry.tensor)) {
-      return refuse("tensor \"" + printable(entry.tensor) + "\" is not in its shard \"" + printable(*shard) + "\"");
+    if (!shards[entry.shard]->contains(entry.tensor)) {
+      return refuse("tensor \"" + printable(entry.tensor) + "\" is not in its shard \"" + printable(shard) + "\"");
     }
   }
   return {};

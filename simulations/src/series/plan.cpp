@@ -100,6 +100,11 @@ class Builder {
     std::size_t count = options_.moe_tensors != 0 ? options_.moe_tensors
                                                   : std::clamp<std::size_t>(bytes / (64u << 10), 24, 8192);
     constexpr std::size_t kExperts = 64;
+    // Attention is there for completeness; it must not take the bytes of the experts.
+    std::size_t layers = (count + 3 * kExperts - 1) / (3 * kExperts);
+    auto wanted = static_cast<std::uint64_t>(
+        std::sqrt(static_cast<double>(options_.bytes / 8) / (2.5 * static_cast<double>(layers * element_bytes(main_)))));
+    hidden_ = std::clamp<std::uint64_t>(std::bit_floor(std::max<std::uint64_t>(1, wanted)), 8, hidden_);
     std::uint64_t elements = std::max<std::uint64_t>(8, bytes / count / element_bytes(main_));
     std::uint64_t columns = std::bit_floor(static_cast<std::uint64_t>(std::sqrt(static_cast<double>(elements))));
     static constexpr const char* kParts[] = {"gate_proj", "up_proj", "down_proj"};
