@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <vector>
 
 #include "chunker/codec/kernels.h"
 
@@ -26,7 +25,7 @@ struct Models {
 
   Models() {
     for (unsigned m = 0; m < kModels; ++m) {
-      std::vector<std::uint16_t> shares;
+      Shares shares;
       std::uint64_t passed = std::uint64_t{1} << 32;
       std::uint32_t first = 0;
       while (true) {
@@ -34,11 +33,11 @@ struct Models {
         const std::uint32_t next = static_cast<std::uint32_t>(
             (kProbabilityScale * ((std::uint64_t{1} << 32) - passed) + (std::uint64_t{1} << 31)) >> 32);
         if (next == first || next >= kProbabilityScale) break;
-        shares.push_back(static_cast<std::uint16_t>(next - first));
+        shares.share[shares.used++] = static_cast<std::uint16_t>(next - first);
         first = next;
       }
-      escape[m] = static_cast<std::uint8_t>(shares.size());
-      shares.push_back(static_cast<std::uint16_t>(kProbabilityScale - first));
+      escape[m] = static_cast<std::uint8_t>(shares.used);
+      shares.share[shares.used++] = static_cast<std::uint16_t>(kProbabilityScale - first);
       model[m].build(shares);
     }
   }

@@ -79,11 +79,9 @@ struct Kernels {
   std::size_t (*join_gaps)(const std::uint8_t* tokens, std::size_t count, const GapCode&, const std::uint8_t* bits,
                            std::uint64_t& at, std::uint32_t* marks);
 
-  // Index by log2 of the width. Plain bits: which steps are negative. large: where they are not +1 or -1; returns how
-  // many. REQUIRES: room for count + 64.
-  using SplitSteps = std::size_t (*)(const void* steps, std::size_t count, std::uint8_t* bits, std::uint64_t& at,
-                                     std::uint32_t* large);
-  SplitSteps split_steps[4];
+  // Index by log2 of the width. Plain bits: which steps are negative. Returns how many are not +1 or -1.
+  using SplitSigns = std::size_t (*)(const void* steps, std::size_t count, std::uint8_t* bits, std::uint64_t& at);
+  SplitSigns split_signs[4];
   // +1 and -1 from plain bits. REQUIRES: room for count + 64.
   using JoinSigns = void (*)(const std::uint8_t* bits, std::uint64_t& at, std::size_t count, void* steps);
   JoinSigns join_signs[4];

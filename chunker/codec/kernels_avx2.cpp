@@ -386,11 +386,10 @@ std::size_t split_gaps(const std::uint32_t* marks, std::size_t count, const GapC
 
 inline __m256i in_order(__m256i packed) { return _mm256_permute4x64_epi64(packed, 0xD8); }
 
-std::size_t split_steps16(const void* from, std::size_t count, std::uint8_t* bits, std::uint64_t& at,
-                          std::uint32_t* large) {
+std::size_t split_signs16(const void* from, std::size_t count, std::uint8_t* bits, std::uint64_t& at) {
   const std::uint16_t* steps = static_cast<const std::uint16_t*>(from);
   const __m256i one = _mm256_set1_epi16(1);
-  std::size_t found = 0;
+  std::size_t large = 0;
   for (std::size_t i = 0; i < count; i += 32) {
     const std::size_t here = std::min<std::size_t>(count - i, 32);
     std::uint16_t last[32];
@@ -404,9 +403,9 @@ std::size_t split_steps16(const void* from, std::size_t count, std::uint8_t* bit
     put_bits(bits_of_bytes(in_order(_mm256_packs_epi16(a, b))), static_cast<unsigned>(here), bits, at);
     const std::uint32_t ones = bits_of_bytes(in_order(_mm256_packs_epi16(
         _mm256_cmpeq_epi16(_mm256_abs_epi16(a), one), _mm256_cmpeq_epi16(_mm256_abs_epi16(b), one))));
-    found += put_indexes(~ones, i, large + found);
+    large += static_cast<std::size_t>(_mm_popcnt_u32(~ones));
   }
-  return found;
+  return large;
 }
 
 void join_signs16(const std::uint8_t* bits, std::uint64_t& at, std::size_t count, void* to) {
@@ -431,7 +430,7 @@ const Kernels kAvx2Kernels = {
     {rans_decode<1>, rans_decode<2>},
     split_gaps,
     join_gaps,
-    {split_steps<0>, split_steps16, split_steps<2>, split_steps<3>},
+    {split_signs<0>, split_signs16, split_signs<2>, split_signs<3>},
     {join_signs<0>, join_signs16, join_signs<2>, join_signs<3>},
     {split_fields<std::uint8_t>, split_fields<std::uint16_t>, split_fields<std::uint32_t>, split_fields<std::uint64_t>},
     {join_fields<std::uint8_t>, join_fields<std::uint16_t>, join_fields<std::uint32_t>, join_fields<std::uint64_t>},

@@ -402,18 +402,18 @@ std::size_t split_gaps(const std::uint32_t* marks, std::size_t count, const GapC
          kScalarKernels.split_gaps(marks + i, count - i, rest, tokens, bits, at);
 }
 
-std::size_t split_steps16(const void* from, std::size_t count, std::uint8_t* bits, std::uint64_t& at,
-                          std::uint32_t* large) {
+std::size_t split_signs16(const void* from, std::size_t count, std::uint8_t* bits, std::uint64_t& at) {
   const std::uint16_t* steps = static_cast<const std::uint16_t*>(from);
-  std::size_t found = 0;
+  std::size_t large = 0;
   for (std::size_t i = 0; i < count; i += 32) {
     const std::size_t here = count - i < 32 ? count - i : 32;
     const __mmask32 valid = static_cast<__mmask32>(_bzhi_u64(~std::uint64_t{0}, static_cast<unsigned>(here)));
     const __m512i v = _mm512_mask_loadu_epi16(_mm512_set1_epi16(1), valid, steps + i);
     put_bits(_mm512_movepi16_mask(v), static_cast<unsigned>(here), bits, at);
-    found += put_indexes(_mm512_cmpneq_epi16_mask(_mm512_abs_epi16(v), _mm512_set1_epi16(1)), i, large + found);
+    large += static_cast<std::size_t>(
+        _mm_popcnt_u32(_mm512_cmpneq_epi16_mask(_mm512_abs_epi16(v), _mm512_set1_epi16(1))));
   }
-  return found;
+  return large;
 }
 
 void join_signs16(const std::uint8_t* bits, std::uint64_t& at, std::size_t count, void* to) {
@@ -436,7 +436,7 @@ const Kernels kAvx512Kernels = {
     {rans_decode<1>, rans_decode<2>},
     split_gaps,
     join_gaps,
-    {split_steps<0>, split_steps16, split_steps<2>, split_steps<3>},
+    {split_signs<0>, split_signs16, split_signs<2>, split_signs<3>},
     {join_signs<0>, join_signs16, join_signs<2>, join_signs<3>},
     {split_fields<std::uint8_t>, split_fields<std::uint16_t>, split_fields<std::uint32_t>, split_fields<std::uint64_t>},
     {join_fields<std::uint8_t>, join_fields<std::uint16_t>, join_fields<std::uint32_t>, join_fields<std::uint64_t>},

@@ -103,16 +103,14 @@ std::size_t join_gaps(const std::uint8_t* tokens, std::size_t count, const GapCo
 }
 
 template <class T>
-std::size_t split_steps(const void* from, std::size_t count, std::uint8_t* bits, std::uint64_t& at,
-                        std::uint32_t* large) {
+std::size_t split_signs(const void* from, std::size_t count, std::uint8_t* bits, std::uint64_t& at) {
   const T* steps = static_cast<const T*>(from);
-  std::size_t found = 0;
+  std::size_t large = 0;
   for (std::size_t i = 0; i < count; ++i) {
     put_bits(steps[i] >> (sizeof(T) * 8 - 1), 1, bits, at);
-    large[found] = static_cast<std::uint32_t>(i);
-    found += steps[i] != 1 && steps[i] != static_cast<T>(~T{0}) ? 1 : 0;
+    large += steps[i] != 1 && steps[i] != static_cast<T>(~T{0}) ? 1 : 0;
   }
-  return found;
+  return large;
 }
 
 template <class T>
@@ -170,7 +168,7 @@ const Kernels kScalarKernels = {
     {rans_decode<1>, rans_decode<2>},
     split_gaps,
     join_gaps,
-    {split_steps<std::uint8_t>, split_steps<std::uint16_t>, split_steps<std::uint32_t>, split_steps<std::uint64_t>},
+    {split_signs<std::uint8_t>, split_signs<std::uint16_t>, split_signs<std::uint32_t>, split_signs<std::uint64_t>},
     {join_signs<std::uint8_t>, join_signs<std::uint16_t>, join_signs<std::uint32_t>, join_signs<std::uint64_t>},
     {split_fields<std::uint8_t>, split_fields<std::uint16_t>, split_fields<std::uint32_t>, split_fields<std::uint64_t>},
     {join_fields<std::uint8_t>, join_fields<std::uint16_t>, join_fields<std::uint32_t>, join_fields<std::uint64_t>},

@@ -69,15 +69,15 @@ void PlanesCoder::encode_tokens(ByteView now, const ElementModel& model, Bytes& 
 
   std::uint64_t counts[256];
   count_tokens(tokens, count, counts);
-  const auto shares = shares_of(counts);
+  const Shares shares = shares_of(counts);
   model_.build(shares);
   table_.clear();
   table_.reserve(16);
   if (rule.windowed()) table_.put(rule.window, 16);
   std::uint32_t total = 0;
   for (std::size_t s = 0; total < kProbabilityScale; ++s) {
-    table_.put_golomb(shares[s], kShareOrder);
-    total += shares[s];
+    table_.put_golomb(shares.share[s], kShareOrder);
+    total += shares.share[s];
   }
   ByteWriter writer(out);
   writer.bytes(table_.bytes());
@@ -116,13 +116,13 @@ Status PlanesCoder::decode_tokens(ByteView body, const ElementModel& model, std:
     if (head.left() < 16) return malformed("ends inside its table");
     rule.window = static_cast<std::uint32_t>(head.get(16));
   }
-  std::vector<std::uint16_t> shares;
+  Shares shares;
   for (std::uint64_t total = 0, share = 0; total < kProbabilityScale; total += share) {
-    if (shares.size() == 256 || !head.get_golomb(kShareOrder, share) || share >= kProbabilityScale ||
+    if (shares.used == 256 || !head.get_golomb(kShareOrder, share) || share >= kProbabilityScale ||
         total + share > kProbabilityScale) {
       return malformed("has a wrong table");
     }
-    shares.push_back(static_cast<std::uint16_t>(share));
+    shares.share[shares.used++] = static_cast<std::uint16_t>(share);
   }
   model_.build(shares);
   ByteReader in(body);

@@ -8,11 +8,11 @@
 
 namespace p2pw::codec {
 
-void RansModel::build(std::span<const std::uint16_t> shares) {
+void RansModel::build(const Shares& shares) {
   std::fill(std::begin(share), std::end(share), 0);
   std::uint32_t first = 0;
-  for (std::size_t symbol = 0; symbol < shares.size(); ++symbol) {
-    const std::uint32_t f = shares[symbol];
+  for (std::size_t symbol = 0; symbol < shares.used; ++symbol) {
+    const std::uint32_t f = shares.share[symbol];
     if (f == 0) continue;
     share[symbol] = f | first << 16;
     const std::uint32_t entry = static_cast<std::uint32_t>(symbol) | f << 8;
@@ -56,28 +56,30 @@ bool RansDecoder::finished() const {
          std::all_of(lanes_.begin(), lanes_.begin() + lane_count_, [](std::uint32_t x) { return x >> 16 == 1; });
 }
 
-std::vector<std::uint16_t> shares_of(std::span<const std::uint64_t> counts) {
-  std::vector<std::uint16_t> shares(counts.size());
-  const std::uint64_t total = std::max<std::uint64_t>(1, std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
+Shares shares_of(std::span<const std::uint64_t> counts) {
+  Shares shares;
+  shares.used = counts.size();
+  std::uint64_t total = 0;
+  for (std::uint64_t count : counts) total += count;
   std::int64_t left = kProbabilityScale;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) continue;
-    shares[i] = static_cast<std::uint16_t>(std::clamp<std::uint64_t>((counts[i] * kProbabilityScale + total / 2) / total, 1,
-                                                                     kProbabilityScale - 1));
-    left -= shares[i];
+    const std::uint64_t share = (counts[i] * kProbabilityScale + total / 2) / total;
+    shares.share[i] = static_cast<std::uint16_t>(std::clamp<std::uint64_t>(share, 1, kProbabilityScale - 1));
+    left -= shares.share[i];
   }
-  // What rounding left over goes to, or comes from, the largest shares, where it costs least.
+  // What rounding left over goes to, or comes from, the largest share, where it costs least.
   while (left != 0) {
-    const auto largest = std::max_element(shares.begin(), shares.end());
-    const std::int64_t want = *largest + left;
-    const std::int64_t got = std::clamp<std::int64_t>(want, left < 0 ? (*largest + 1) / 2 : 1, kProbabilityScale - 1);
+    const auto largest = std::max_element(shares.share.begin(), shares.share.begin() + shares.used);
+    const std::int64_t least = left < 0 ? (*largest + 1) / 2 : 1;
+    const std::int64_t got = std::clamp<std::int64_t>(*largest + left, least, kProbabilityScale - 1);
     left -= got - *largest;
     *largest = static_cast<std::uint16_t>(got);
     if (left > 0 && got == kProbabilityScale - 1) {
       // A lone symbol may not have everything: another one takes the rest.
-      const std::size_t other = largest == shares.begin() ? 1 : 0;
-      if (other >= shares.size()) shares.push_back(0);
-      shares[other] = static_cast<std::uint16_t>(shares[other] + left);
+      const std::size_t other = largest == shares.share.begin() ? 1 : 0;
+      shares.share[other] = static_cast<std::uint16_t>(shares.share[other] + left);
+      shares.used = std::max(shares.used, other + 1);
       left = 0;
     }
   }

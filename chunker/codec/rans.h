@@ -24,12 +24,19 @@ inline constexpr std::uint32_t kProbabilityScale = 1u << kProbabilityBits;
 inline constexpr std::size_t kLanes = 16, kMaxLanes = 32;
 inline constexpr std::uint32_t kLaneLow = 1u << 16;
 
+// How much of kProbabilityScale each symbol has.
+struct Shares {
+  std::array<std::uint16_t, 256> share{};
+  std::size_t used = 0;  // symbols from here on have none
+};
+
 struct alignas(64) RansModel {
   std::uint32_t decode[kProbabilityScale];  // by slot: symbol | share << 8 | (slot - first slot of the symbol) << 20
   std::uint32_t share[256];                 // share | first slot << 16
 
-  // REQUIRES: shares sum to kProbabilityScale, none is kProbabilityScale itself, at most 256.
-  void build(std::span<const std::uint16_t> shares);
+  // REQUIRES: shares sum to kProbabilityScale, none is kProbabilityScale itself.
+  void build(const Shares& shares);
+  bool has(std::uint8_t symbol) const { return share[symbol] != 0; }
 };
 
 // One symbol backwards, one symbol forward.
@@ -94,6 +101,7 @@ class RansDecoder {
 };
 
 // Shares of 4096 in proportion to `counts`: at least 1 for each that occurs, never all for one.
-std::vector<std::uint16_t> shares_of(std::span<const std::uint64_t> counts);
+// REQUIRES: at most 256 counts, their sum below 2^48.
+Shares shares_of(std::span<const std::uint64_t> counts);
 
 }  // namespace p2pw::codec

@@ -13,22 +13,16 @@ namespace {
 
 Error malformed(const char* what) { return fail(ErrorCode::malformed, std::string("frame ") + what); }
 
-struct MarkSet {
-  unsigned kind = kNone;
-  std::uint64_t token_count = 0;
-  GapCode code;
-  std::size_t begin = 0;  // in tokens
-};
-
 struct ClassPart {
-  MarkSet positions, large;
-  std::uint64_t count = 0;        // changed elements
-  std::uint64_t large_count = 0;  // of them, with a step other than +-1
-  std::unique_ptr<RansModel> table;
-  std::size_t magnitudes = 0;  // begin, in tokens
+  ClassHead head;
+  GapCode code;
+  std::size_t gaps_begin = 0, steps_begin = 0;  // in tokens
+  std::uint64_t count = 0;                      // changed elements
+  RansModel step_model;
   Scratch<std::uint32_t> marks;
   std::size_t mark_count = 0;
   Scratch<std::uint64_t> steps;  // packed, each of the element's width
+  bool active() const { return head.positions != Positions::none; }
 };
 
 }  // namespace
@@ -37,37 +31,20 @@ struct SparseDecoder::State {
   ElementModel model;
   std::uint64_t elements = 0;
   std::uint64_t top = 0;
-  std::uint64_t budget = 0;  // tokens that may still come
-  unsigned last_pace = 0;
   std::array<ClassPart, kClasses> parts;
   std::vector<std::uint8_t> head, plain;
   TokenBuffer tokens;
-  Scratch<std::uint32_t> large;
 
-  bool get_pace(BitReader& in, GapCode& code) {
-    std::uint64_t folded = 0;
-    if (!in.get_golomb(2, folded) || folded > 2 * kMaxPace) return false;
-    const int half = static_cast<int>(folded / 2);
-    const int pace = static_cast<int>(last_pace) + (folded % 2 != 0 ? -half - 1 : half);
-    if (pace < static_cast<int>(kMinPace) || pace > static_cast<int>(kMaxPace)) return false;
-    last_pace = static_cast<unsigned>(pace);
-    code = gap_code(last_pace);
-    return true;
-  }
-  bool get_marks(BitReader& in, MarkSet& set) {
-    if (!in.get_golomb(kCountOrder, set.token_count) || set.token_count > budget) return false;
-    budget -= set.token_count;
-    return set.token_count == 0 || get_pace(in, set.code);
-  }
-  bool get_kind(BitReader& in, MarkSet& set) {
-    set = {};
-    if (in.left() < 2) return false;
-    set.kind = static_cast<unsigned>(in.get(2));
-    return set.kind <= kUnmarked;
-  }
   Status read_head(BitReader& in, std::uint64_t& lane_count, std::uint64_t& word_count);
+  Status build_tables();
   Status read_tokens(RansDecoder& rans);
-  bool read_set(RansDecoder& rans, MarkSet& set, std::uint64_t& marked);
+  std::span<std::uint8_t> take_tokens(std::uint64_t count) {
+    const std::span<std::uint8_t> symbols(tokens.grow(count), count);
+    tokens.size += count;
+    return symbols;
+  }
+  template <class T>
+  bool read_magnitudes(BitReader& in, ClassPart& part);
   template <class T>
   Status read_plain(BitReader& in);
   template <class T>
@@ -84,107 +61,106 @@ struct SparseDecoder::State {
 
 Status SparseDecoder::State::read_head(BitReader& in, std::uint64_t& lane_count, std::uint64_t& word_count) {
   top = 0;
-  last_pace = kFirstPace;
-  budget = 3 * elements + 64;
   if (model.is_float && (!in.get_golomb(model.exponent_bits, top) || top >> model.exponent_bits != 0)) {
     return malformed("has no top exponent");
   }
+  HeadCoding coding;
+  std::uint64_t gap_tokens = 0;
   for (unsigned k = 0; k < kClasses; ++k) {
     ClassPart& part = parts[k];
-    part.positions = part.large = {};
-    part.count = part.large_count = 0;
+    part.head = {};
+    part.count = 0;
     if (k != 0 && !model.is_float) continue;
-    if (!get_kind(in, part.positions)) return malformed("ends inside its class table");
-    if (part.positions.kind != kNone) {
-      if (part.positions.kind == kUnmarked && (!in.get_golomb(kCountOrder, part.count) || part.count > elements)) {
-        return malformed("changes more elements than its slab has");
-      }
-      if (!get_marks(in, part.positions)) return malformed("has a class with a wrong gap table");
-      const unsigned kept = last_pace;
-      if (!get_kind(in, part.large)) return malformed("ends inside its class table");
-      if (part.large.kind != kNone) {
-        if (!get_marks(in, part.large)) return malformed("has a class with a wrong step table");
-        if (part.table == nullptr) part.table = std::make_unique<RansModel>();
-        if (!get_table(in, kMagnitudeTokens, *part.table)) return malformed("has a class with a wrong step table");
-      }
-      last_pace = kept;
-    }
-    last_pace -= last_pace >= kMinPace + 8 ? 8 : 0;
+    if (!get_class_head(in, coding, part.head)) return malformed("has a wrong class table");
+    if (part.head.positions == Positions::changed && part.head.gap_tokens == 0) return malformed("has an empty class");
+    part.count = part.head.changed;
+    gap_tokens += part.head.gap_tokens;
+    // Every gap token but the escapes marks an element, and an escape passes at least eight.
+    if (part.count > elements || gap_tokens > 2 * elements + kClasses) return malformed("has more marks than elements");
+    if (part.head.gap_tokens != 0) part.code = gap_code(part.head.pace);
   }
   if (in.left() == 0) return malformed("ends inside its class table");
   lane_count = in.get(1) != 0 ? kLanes : 1;
   if (!in.get_golomb(kWordsOrder, word_count)) return malformed("ends inside its class table");
-  return {};
+  return build_tables();
 }
 
-bool SparseDecoder::State::read_set(RansDecoder& rans, MarkSet& set, std::uint64_t& marked) {
-  set.begin = tokens.size;
-  marked = 0;
-  if (set.token_count == 0) return true;
-  const std::span<std::uint8_t> symbols(tokens.grow(set.token_count), set.token_count);
-  tokens.size += set.token_count;
-  if (!rans.decode(*set.code.model, symbols)) return false;
-  marked = set.token_count -
-           static_cast<std::uint64_t>(std::count(symbols.begin(), symbols.end(), set.code.escape));
-  return true;
+Status SparseDecoder::State::build_tables() {
+  int base = -1;
+  for (unsigned k = 0; k < kClasses; ++k) {
+    if (parts[k].head.steps == Steps::base) base = static_cast<int>(k);
+  }
+  for (unsigned k = 0; k < kClasses; ++k) {
+    ClassPart& part = parts[k];
+    if (part.head.carries_table()) {
+      part.step_model.build(part.head.table.shares());
+    } else if (part.head.steps == Steps::derived) {
+      if (base < 0) return malformed("has a step table that follows from none");
+      const StepTable& table = parts[static_cast<unsigned>(base)].head.table;
+      part.step_model.build(table.derived_shares(static_cast<int>(k) - base));
+    }
+  }
+  return {};
 }
 
 Status SparseDecoder::State::read_tokens(RansDecoder& rans) {
   tokens.size = 0;
   std::uint64_t total = 0;
   for (ClassPart& part : parts) {
-    if (part.positions.kind == kNone) continue;
-    std::uint64_t marked = 0;
-    if (!read_set(rans, part.positions, marked)) return malformed("ends inside its gaps");
-    if (part.positions.kind == kMarked) part.count = marked;
+    if (!part.active()) continue;
+    part.gaps_begin = tokens.size;
+    part.mark_count = 0;
+    if (part.head.gap_tokens != 0) {
+      const auto symbols = take_tokens(part.head.gap_tokens);
+      if (!rans.decode(*part.code.model, symbols)) return malformed("ends inside its gaps");
+      part.mark_count = symbols.size() - static_cast<std::size_t>(std::count(symbols.begin(), symbols.end(), part.code.escape));
+    }
+    if (part.head.positions == Positions::changed) part.count = part.mark_count;
     total += part.count;
     if (total > elements) return malformed("changes more elements than its slab has");
-    if (part.large.kind == kNone) continue;
-    if (!read_set(rans, part.large, marked)) return malformed("ends inside its steps");
-    if (marked > part.count) return malformed("has more steps than changes");
-    part.large_count = part.large.kind == kMarked ? marked : part.count - marked;
-    part.magnitudes = tokens.size;
-    const std::span<std::uint8_t> symbols(tokens.grow(part.large_count), part.large_count);
-    tokens.size += part.large_count;
-    if (!rans.decode(*part.table, symbols)) return malformed("ends inside its steps");
+    part.steps_begin = tokens.size;
+    if (part.head.steps != Steps::ones && !rans.decode(part.step_model, take_tokens(part.count))) {
+      return malformed("ends inside its steps");
+    }
   }
   return {};
 }
 
 template <class T>
+bool SparseDecoder::State::read_magnitudes(BitReader& in, ClassPart& part) {
+  T* steps = reinterpret_cast<T*>(part.steps.data());
+  const auto magnitudes = tokens.span(part.steps_begin, part.steps_begin + part.count);
+  for (std::size_t i = 0; i < part.count; ++i) {
+    const unsigned token = magnitudes[i];
+    T magnitude = static_cast<T>(token + 1);
+    if (token >= kExactTokens) {
+      const bool foreseen = token != kUnforeseen;
+      const unsigned extra = foreseen ? extra_bits_of(token) : 8 * sizeof(T);
+      if (in.left() < extra) return false;
+      magnitude = static_cast<T>((foreseen ? base_of(token) : 0) + in.get_wide(extra) + 1);
+    }
+    steps[i] = static_cast<T>(steps[i] * magnitude);
+  }
+  return true;
+}
+
+template <class T>
 Status SparseDecoder::State::read_plain(BitReader& in) {
   for (ClassPart& part : parts) {
-    if (part.positions.kind == kNone) continue;
-    const MarkSet& set = part.positions;
-    if (!join_gaps(tokens.span(set.begin, set.begin + set.token_count), set.code, in, elements, part.marks,
-                   part.mark_count)) {
+    if (!part.active()) continue;
+    std::size_t found = 0;
+    if (!join_gaps(tokens.span(part.gaps_begin, part.gaps_begin + part.head.gap_tokens), part.code, in, elements,
+                   part.marks, found)) {
       return malformed("marks an element past its slab");
     }
     if (in.left() < part.count) return malformed("ends inside its signs");
-    T* steps = reinterpret_cast<T*>(part.steps.reserve(part.count * sizeof(T) / 8 + 64));
     std::uint64_t at = in.count();
-    kernels().join_signs[std::countr_zero(sizeof(T))](in.data(), at, part.count, steps);
+    kernels().join_signs[std::countr_zero(sizeof(T))](in.data(), at, part.count,
+                                                      part.steps.reserve(part.count * sizeof(T) / 8 + 64));
     in.set_count(at);
-    if (part.large.kind == kNone) continue;
-    std::size_t large_marks = 0;
-    if (!join_gaps(tokens.span(part.large.begin, part.large.begin + part.large.token_count), part.large.code, in,
-                   part.count, large, large_marks)) {
-      return malformed("marks a step past its class");
-    }
-    std::size_t next_mark = 0;
-    std::uint64_t position = 0;
-    for (std::uint64_t i = 0; i < part.large_count; ++i, ++position) {
-      if (part.large.kind == kMarked) {
-        position = large.data()[i];
-      } else {
-        while (next_mark < large_marks && large.data()[next_mark] == position) ++next_mark, ++position;
-      }
-      const unsigned token = tokens.bytes.data()[part.magnitudes + i];
-      const unsigned extra = extra_bits_of(token);
-      if (in.left() < extra) return malformed("ends inside its steps");
-      const T magnitude = static_cast<T>(base_of(token) + in.get_wide(extra) + 2);
-      steps[position] = steps[position] == 1 ? magnitude : static_cast<T>(T{0} - magnitude);
-    }
+  }
+  for (ClassPart& part : parts) {
+    if (part.head.steps != Steps::ones && !read_magnitudes<T>(in, part)) return malformed("ends inside its steps");
   }
   return {};
 }
@@ -196,9 +172,9 @@ Status SparseDecoder::State::apply_floats(std::span<std::byte> slab, SlabHash& h
   for (unsigned k = 0; k < kClasses; ++k) {
     const ClassPart& part = parts[k];
     ApplyCursor::Class& c = cursor.classes[k];
-    c.active = part.positions.kind != kNone;
+    c.active = part.active();
     if (!c.active) continue;
-    c.complement = part.positions.kind == kUnmarked;
+    c.complement = part.head.positions == Positions::unchanged;
     c.marks = part.marks.data();
     c.marks_end = part.marks.data() + part.mark_count;
     c.steps = part.steps.data();
@@ -227,9 +203,9 @@ Status SparseDecoder::State::apply_integers(std::span<std::byte> slab, SlabHash&
     std::byte* at = slab.data() + element * sizeof(T);
     store_le(at, static_cast<T>(load_le<T>(at) + step));
   };
-  if (part.positions.kind == kMarked) {
+  if (part.head.positions == Positions::changed) {
     for (std::size_t i = 0; i < part.mark_count; ++i) patch(part.marks.data()[i], steps[i]);
-  } else if (part.positions.kind == kUnmarked) {
+  } else if (part.head.positions == Positions::unchanged) {
     if (part.count + part.mark_count != elements) return malformed("says two things of how many elements changed");
     std::uint64_t element = 0;
     std::size_t mark = 0;

@@ -11,21 +11,21 @@
 namespace p2pw::codec {
 
 struct SparseEncoder::State {
+  struct ClassCode {
+    ClassHead head;
+    std::size_t gaps_begin = 0, steps_begin = 0, end = 0;  // in tokens
+    TokenCounts step_counts;
+    RansModel step_model;
+  };
+
   Changes changes;
   ElementModel model;
   unsigned top = 0;
+  std::array<ClassCode, kClasses> codes;
   BitWriter head, plain;
   TokenBuffer tokens;  // of all sequences
-  struct Part {
-    const RansModel* model;
-    std::size_t begin, end;  // in tokens
-  };
-  std::vector<Part> parts;
-  std::vector<std::unique_ptr<RansModel>> tables;
-  std::size_t tables_used = 0;
-  Scratch<std::uint32_t> marks, large;
+  Scratch<std::uint32_t> marks;
   std::vector<std::uint16_t> words;
-  unsigned last_pace = 0;
 
   template <class T>
   std::uint64_t compare_floats(ByteView parent, ByteView now, SlabHash& hash);
@@ -35,31 +35,39 @@ struct SparseEncoder::State {
   std::uint64_t compare(ByteView parent, ByteView now, SlabHash& hash) {
     return model.is_float ? compare_floats<T>(parent, now, hash) : compare_integers<T>(parent, now, hash);
   }
-  void put_pace(unsigned pace);
-  void put_marks(std::span<const std::uint32_t> positions, std::uint64_t universe, unsigned count_order);
-  void put_positions(const ClassChanges& c);
+  unsigned class_count() const { return model.is_float ? kClasses : 1; }
+  void code_positions(const ClassChanges& c, ClassCode& code);
   template <class T>
-  void put_steps(const ClassChanges& c);
+  void code_steps(const ClassChanges& c, ClassCode& code);
+  void code_class(const ClassChanges& c, ClassCode& code);
+  void choose_tables();
+  template <class T>
+  void code_magnitudes(const ClassChanges& c, const ClassCode& code);
   void put(Bytes& out);
 };
 
 namespace {
 
+constexpr std::uint64_t kTopShare = 200;  // one in
+
+// The exponent that all but the largest few of the weights do not exceed. One cache line in 61 is looked at: enough to
+// know, and at a stride that falls on other columns in each row of a tensor.
 template <class T>
 unsigned top_exponent(ByteView parent, const ElementModel& model) {
-  // One block of 64 elements in 256 is enough to know where the weights lie.
+  constexpr std::size_t kLine = 64, kStride = 61 * kLine;
+  for (std::size_t at = 0; at < parent.size(); at += kStride) __builtin_prefetch(parent.data() + at);
   std::vector<std::uint32_t> histogram(std::size_t{1} << model.exponent_bits);
-  const std::size_t count = parent.size() / sizeof(T);
   std::uint32_t seen = 0;
-  for (std::size_t block = 0; block < count; block += 64 * 256) {
-    for (std::size_t i = block; i < std::min(count, block + 64); ++i, ++seen) {
-      ++histogram[exponent_of(load_le<T>(parent.data() + i * sizeof(T)), model)];
+  for (std::size_t line = 0; line < parent.size(); line += kStride) {
+    const std::size_t end = std::min(parent.size(), line + kLine);
+    for (std::size_t at = line; at < end; at += sizeof(T), ++seen) {
+      ++histogram[exponent_of(load_le<T>(parent.data() + at), model)];
     }
   }
   std::uint32_t above = 0;
   for (std::size_t e = histogram.size(); e-- > 0;) {
     above += histogram[e];
-    if (above * std::uint64_t{100} >= seen) return static_cast<unsigned>(e);
+    if (above * kTopShare >= seen) return static_cast<unsigned>(e);
   }
   return 0;
 }
@@ -127,103 +135,136 @@ std::uint64_t SparseEncoder::State::compare_integers(ByteView parent, ByteView n
   return c.count;
 }
 
-void SparseEncoder::State::put_pace(unsigned pace) {
-  const int difference = static_cast<int>(pace) - static_cast<int>(last_pace);
-  head.put_golomb(static_cast<std::uint64_t>(difference < 0 ? -2 * difference - 1 : 2 * difference), 2);
-  last_pace = pace;
-}
-
-void SparseEncoder::State::put_marks(std::span<const std::uint32_t> positions, std::uint64_t universe,
-                                     unsigned count_order) {
-  if (positions.empty()) {
-    head.put_golomb(0, count_order);
-    return;
+void SparseEncoder::State::code_positions(const ClassChanges& c, ClassCode& code) {
+  std::span<const std::uint32_t> positions(c.ranks.data(), c.count);
+  code.head.positions = Positions::changed;
+  if (c.count > c.size / 2) {
+    code.head.positions = Positions::unchanged;
+    code.head.changed = c.count;
+    positions = complement_of(positions, c.size, marks);
   }
-  const unsigned pace = pace_for(positions.size(), universe);
-  const GapCode code = gap_code(pace);
-  const std::size_t begin = tokens.size;
-  split_gaps(positions, code, tokens, plain);
-  head.put_golomb(tokens.size - begin, count_order);
-  put_pace(pace);
-  parts.push_back({code.model, begin, tokens.size});
-}
-
-void SparseEncoder::State::put_positions(const ClassChanges& c) {
-  const std::span<const std::uint32_t> ranks(c.ranks.data(), c.count);
-  head.reserve(8);
-  if (c.count == 0) {
-    head.put(kNone, 2);
-  } else if (c.count <= c.size / 2) {
-    head.put(kMarked, 2);
-    put_marks(ranks, c.size, kCountOrder);
-  } else {
-    head.put(kUnmarked, 2);
-    head.put_golomb(c.count, kCountOrder);
-    put_marks(complement_of(ranks, c.size, marks), c.size, kCountOrder);
-  }
+  if (positions.empty()) return;
+  code.head.pace = pace_for(positions.size(), c.size);
+  split_gaps(positions, gap_code(code.head.pace), tokens, plain);
 }
 
 template <class T>
-void SparseEncoder::State::put_steps(const ClassChanges& c) {
+void SparseEncoder::State::code_steps(const ClassChanges& c, ClassCode& code) {
   const T* steps = c.steps_as<T>();
   plain.reserve(c.count);
   std::uint64_t at = plain.count();
-  const std::size_t found = kernels().split_steps[std::countr_zero(sizeof(T))](steps, c.count, plain.data(), at,
-                                                                                large.reserve(c.count + 64));
+  const std::size_t large =
+      kernels().split_signs[std::countr_zero(sizeof(T))](steps, c.count, plain.data(), at);
   plain.set_count(at);
-  const std::span<const std::uint32_t> positions(large.data(), found);
-  head.reserve(8);
-  if (found == 0) {
-    head.put(kNone, 2);
-    return;
+  if (large == 0) return;
+  code.head.steps = Steps::derived;
+  code.step_counts = {};
+  std::uint8_t* to = tokens.grow(c.count);
+  tokens.size += c.count;
+  for (std::size_t i = 0; i < c.count; ++i) {
+    to[i] = magnitude_token(static_cast<T>(magnitude_of(steps[i]) - 1)).token;
+    ++code.step_counts[to[i]];
   }
-  const unsigned kept = last_pace;
-  if (found <= c.count / 2) {
-    head.put(kMarked, 2);
-    put_marks(positions, c.count, kCountOrder);
-  } else {
-    head.put(kUnmarked, 2);
-    put_marks(complement_of(positions, static_cast<std::uint32_t>(c.count), marks), c.count, kCountOrder);
+}
+
+// The plain bits of magnitudes, now that the table is known.
+template <class T>
+void SparseEncoder::State::code_magnitudes(const ClassChanges& c, const ClassCode& code) {
+  const T* steps = c.steps_as<T>();
+  std::uint8_t* token = tokens.bytes.data() + code.steps_begin;
+  for (std::size_t i = 0; i < c.count; ++i, ++token) {
+    if (*token < kExactTokens && code.step_model.has(*token)) continue;
+    const T v = static_cast<T>(magnitude_of(steps[i]) - 1);
+    plain.reserve(64);
+    if (code.step_model.has(*token)) {
+      const unsigned extra = extra_bits_of(*token);
+      plain.put_wide(v & ((std::uint64_t{1} << extra) - 1), extra);
+    } else {
+      *token = kUnforeseen;
+      plain.put_wide(v, 8 * sizeof(T));
+    }
   }
-  last_pace = kept;
-  std::uint64_t counts[kMagnitudeTokens] = {};
-  const std::size_t begin = tokens.size;
-  std::uint8_t* to = tokens.grow(found);
-  plain.reserve(found * sizeof(T) * 8);
-  for (std::uint32_t i : positions) {
-    const std::uint64_t v = magnitude_of(steps[i]) - 2;
-    const MagnitudeToken token = magnitude_token(v);
-    *to++ = token.token;
-    ++counts[token.token];
-    plain.put_wide(v & ((std::uint64_t{1} << token.extra_bits) - 1), token.extra_bits);
+}
+
+void SparseEncoder::State::code_class(const ClassChanges& c, ClassCode& code) {
+  code.head = {};
+  code.gaps_begin = code.steps_begin = code.end = tokens.size;
+  if (c.count == 0) return;
+  code_positions(c, code);
+  code.steps_begin = tokens.size;
+  code.head.gap_tokens = code.steps_begin - code.gaps_begin;
+  switch (model.width) {
+    case 1: code_steps<std::uint8_t>(c, code); break;
+    case 2: code_steps<std::uint16_t>(c, code); break;
+    case 4: code_steps<std::uint32_t>(c, code); break;
+    default: code_steps<std::uint64_t>(c, code); break;
   }
-  tokens.size += found;
-  if (tables_used == tables.size()) tables.push_back(std::make_unique<RansModel>());
-  RansModel& table = *tables[tables_used++];
-  put_table(counts, head, table);
-  parts.push_back({&table, begin, tokens.size});
+  code.end = tokens.size;
+}
+
+// The class with most large steps is the base; others carry a table where what follows from the base's costs more.
+void SparseEncoder::State::choose_tables() {
+  int chosen = -1;
+  std::size_t most = 0;
+  for (unsigned k = 0; k < class_count(); ++k) {
+    if (codes[k].head.steps == Steps::ones) continue;
+    const std::size_t large = changes[k].count - codes[k].step_counts[0];
+    if (large > most) {
+      chosen = static_cast<int>(k);
+      most = large;
+    }
+  }
+  if (chosen < 0) return;
+  const StepTable base = StepTable::nearest(codes[static_cast<unsigned>(chosen)].step_counts);
+  for (unsigned k = 0; k < class_count(); ++k) {
+    ClassCode& code = codes[k];
+    if (code.head.steps == Steps::ones) continue;
+    const int distance = static_cast<int>(k) - chosen;
+    Shares shares = distance == 0 ? base.shares() : base.derived_shares(distance);
+    code.head.steps = Steps::derived;
+    if (distance == 0) {
+      code.head.steps = Steps::base;
+      code.head.table = base;
+    } else {
+      const std::uint64_t cost = cost_of(code.step_counts, shares, 8 * model.width), least = least_cost_of(code.step_counts);
+      if (cost > least) {
+        const StepTable own = StepTable::nearest(code.step_counts);
+        if (cost > least + own.bits()) {
+          code.head.steps = Steps::carried;
+          code.head.table = own;
+          shares = own.shares();
+        }
+      }
+    }
+    code.step_model.build(shares);
+  }
 }
 
 void SparseEncoder::State::put(Bytes& out) {
   head.clear();
   plain.clear();
   tokens.size = 0;
-  parts.clear();
-  tables_used = 0;
-  last_pace = kFirstPace;
-  if (model.is_float) head.put_golomb(top, model.exponent_bits);
-  for (unsigned k = 0; k < (model.is_float ? kClasses : 1); ++k) {
-    const ClassChanges& c = changes[k];
-    put_positions(c);
-    if (c.count != 0) {
-      switch (model.width) {
-        case 1: put_steps<std::uint8_t>(c); break;
-        case 2: put_steps<std::uint16_t>(c); break;
-        case 4: put_steps<std::uint32_t>(c); break;
-        default: put_steps<std::uint64_t>(c); break;
-      }
+  for (unsigned k = 0; k < class_count(); ++k) code_class(changes[k], codes[k]);
+  choose_tables();
+  for (unsigned k = 0; k < class_count(); ++k) {
+    if (codes[k].head.steps == Steps::ones) continue;
+    switch (model.width) {
+      case 1: code_magnitudes<std::uint8_t>(changes[k], codes[k]); break;
+      case 2: code_magnitudes<std::uint16_t>(changes[k], codes[k]); break;
+      case 4: code_magnitudes<std::uint32_t>(changes[k], codes[k]); break;
+      default: code_magnitudes<std::uint64_t>(changes[k], codes[k]); break;
     }
-    last_pace -= last_pace >= kMinPace + 8 ? 8 : 0;
+  }
+  HeadCoding coding;
+  if (model.is_float) head.put_golomb(top, model.exponent_bits);
+  std::vector<RansSequence> sequences;
+  for (unsigned k = 0; k < class_count(); ++k) {
+    const ClassCode& code = codes[k];
+    put_class_head(code.head, coding, head);
+    if (code.steps_begin != code.gaps_begin) {
+      sequences.push_back({gap_code(code.head.pace).model, tokens.span(code.gaps_begin, code.steps_begin)});
+    }
+    if (code.end != code.steps_begin) sequences.push_back({&code.step_model, tokens.span(code.steps_begin, code.end)});
   }
   const unsigned lane_count = tokens.size < kOneLaneBelow ? 1 : kLanes;
   Lanes lanes;
@@ -234,10 +275,6 @@ void SparseEncoder::State::put(Bytes& out) {
       if (2 * lane + b < plain_bytes.size()) payload |= static_cast<std::uint32_t>(plain_bytes[2 * lane + b]) << (8 * b);
     }
     lanes[lane] = kLaneLow | payload;
-  }
-  std::vector<RansSequence> sequences;
-  for (const Part& part : parts) {
-    sequences.push_back({part.model, tokens.span(part.begin, part.end)});
   }
   const auto coded = rans_encode(sequences, lane_count, lanes, words);
   head.reserve(8);
@@ -261,6 +298,10 @@ SparseEncoder::~SparseEncoder() = default;
 SparseEncoder::SparseEncoder(SparseEncoder&&) noexcept = default;
 
 std::uint64_t SparseEncoder::compare(ByteView parent, ByteView now, const ElementModel& model, SlabHash& hash) {
+  if (now.empty() || std::memcmp(parent.data(), now.data(), now.size()) == 0) {  // stops at the first difference
+    hash.add(now);
+    return 0;
+  }
   state_->model = model;
   switch (model.width) {
     case 1: return state_->compare<std::uint8_t>(parent, now, hash);
