@@ -14,7 +14,7 @@ from .runner import Binaries, Run
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
 FAILED, INCOMPLETE, SKIPPED = 1, 6, 77
-SPARE_BYTES = 512 << 20
+SPARE_BYTES = 1536 << 20  # for the router and small files
 
 
 def arguments():
