@@ -158,6 +158,18 @@ class Fleet:
                     float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((name + " ", name + "{")))
         return found
 
+    def keep_answers(self):
+        """What the daemons that answer say last, beside their logs."""
+        for daemon in self.daemons.values():
+            for target, name in (("/v1/status", "status.json"), ("/v1/log?limit=100000", "events.json"),
+                                 ("/v1/peers", "peers.json"), ("/metrics", "metrics.txt")):
+                try:
+                    text = daemon.text(target)
+                except (Unreachable, LabError):
+                    break
+                with open(os.path.join(daemon.folder, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+
     def trainer_idle(self):
         """All that the trainer ever wrote to links has been received by the other end."""
         key = self.keys.get("trainer")

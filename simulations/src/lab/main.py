@@ -14,7 +14,7 @@ from .runner import Binaries, Run
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
 FAILED, INCOMPLETE, SKIPPED = 1, 6, 77
-SPARE_BYTES = 512 << 20
+SPARE_BYTES = 1536 << 20  # for the router and small files
 
 
 def arguments():
@@ -26,7 +26,7 @@ def arguments():
     parser.add_argument("--selftest", action="store_true", help="only measure the emulated network (of wan-2x3)")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     parser.add_argument("--build", help="a build folder that is ready (default: build/, made and brought up to date)")
-    parser.add_argument("--keep-logs", metavar="DIR", help="copy the daemons' logs and configurations there at the end")
+    parser.add_argument("--keep-logs", metavar="DIR", help="copy the daemons' logs, events, status and configurations there")
     options = parser.parse_args()
     if not (options.scenario or options.selftest or options.list):
         parser.error("which scenario? --list shows them")
@@ -92,7 +92,7 @@ def work(options, plan, folder):
 def keep_logs(folder, target):
     for name in sorted(os.listdir(folder)):
         kept = os.path.join(target, name)
-        for wanted in ("log", "p2pw.toml"):
+        for wanted in ("log", "p2pw.toml", "status.json", "events.json", "peers.json", "metrics.txt"):
             path = os.path.join(folder, name, wanted)
             if os.path.isfile(path):
                 os.makedirs(kept, exist_ok=True)

@@ -87,9 +87,10 @@ class HostRouter(Router):
 
 
 class UmlRouter(Router):
-    MEMORY = "512M"
+    MEMORY = "1G"
     BOOT_SECONDS = 30
     ANSWER_SECONDS = 30
+    REQUEST_BYTES = 2000  # its console drops what does not fit into a terminal's buffer of 4 KiB
 
     def __init__(self, folder, macs, merge):
         """`merge`: let it carry packets of up to 64 KiB that sender and receiver have merged (segmentation offload)."""
@@ -114,7 +115,7 @@ class UmlRouter(Router):
         ]
         self._process = subprocess.Popen(
             command, pass_fds=[channel], stdin=subprocess.DEVNULL, stdout=log_write, stderr=log_write,
-            preexec_fn=_prepare, env={"PATH": os.environ["PATH"], "TMPDIR": folder},
+            preexec_fn=_prepare, env={"PATH": os.environ["PATH"], "TMPDIR": "/run"},
         )
         theirs.close()
         os.close(log_write)
@@ -127,12 +128,14 @@ class UmlRouter(Router):
             raise LabError("the WAN router did not start")
 
     def run(self, commands):
-        request = json.dumps({"run": commands}) + "\n"
-        self._channel.sendall(request.encode())
-        answer = self._read(self.ANSWER_SECONDS)
-        if "error" in answer:
-            raise LabError(f"WAN router: {answer['error']}")
-        return answer["outputs"]
+        outputs = []
+        for few in _by_size(commands, self.REQUEST_BYTES):
+            self._channel.sendall((json.dumps({"run": few}) + "\n").encode())
+            answer = self._read(self.ANSWER_SECONDS)
+            if "error" in answer:
+                raise LabError(f"WAN router: {answer['error']}")
+            outputs += answer["outputs"]
+        return outputs
 
     def _read(self, seconds):
         end = time.monotonic() + seconds
@@ -175,6 +178,20 @@ class UmlRouter(Router):
     def close(self):
         self._process.kill()
         self._process.wait()
+
+
+def _by_size(commands, most):
+    """The commands in order, in groups whose text is about `most` bytes at most."""
+    group, size = [], 0
+    for command in commands:
+        length = len(json.dumps(command))
+        if group and size + length > most:
+            yield group
+            group, size = [], 0
+        group.append(command)
+        size += length
+    if group:
+        yield group
 
 
 def _prepare():

@@ -71,6 +71,10 @@ class Run:
             self._prepare()
             self._measured()
             return reports.assemble(self)
+        except LabError:
+            if self.fleet:
+                self.fleet.keep_answers()
+            raise
         finally:
             self._close()
 
@@ -230,6 +234,7 @@ class Run:
         self.traffic = {name: tuple(now - old for now, old in zip(after[name], self.traffic_before[name])) for name in after}
         self.retransmitted = (self.network.retransmitted_segments() - self.retransmitted_before) * netem.FULL_PAYLOAD
         self.cpu = self.fleet.usage.cpu_seconds()
+        self.fleet.keep_answers()
         busy, there = (now - old for now, old in zip(self._others_busy(), self._busy_before))
         self.others = max(0.0, busy / there)
         self.metrics = self._metrics_grown()
