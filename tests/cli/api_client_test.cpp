@@ -21,7 +21,9 @@ TEST(ApiClient, AsksForTheStatus) {
     EXPECT_EQ(request.path, "/v1/status");
     api::StatusReply reply;
     reply.name = "trainer";
-    reply.nodes.resize(2000, {.node = std::string(64, 'a')});
+    api::NodeStatus node;
+    node.node = std::string(64, 'a');
+    reply.nodes.resize(2000, node);
     return json(api::to_json(reply));
   });
   auto status = ApiClient(daemon.socket()).status();
@@ -35,8 +37,8 @@ TEST(ApiClient, PutsTheQuestionIntoThePath) {
   ApiClient client(daemon.socket());
   ASSERT_TRUE(client.wait({channel(), 7, 95, true, std::chrono::milliseconds(1500)}).ok());
   ASSERT_TRUE(client.log("a&b=c", 3, 10).ok());
-  ASSERT_TRUE(client.make_token({.uses = 8, .channel = ""}).ok());
-  ASSERT_TRUE(client.activate(channel(), {.version = 5}).ok());
+  ASSERT_TRUE(client.make_token({8, ""}).ok());
+  ASSERT_TRUE(client.activate(channel(), {5}).ok());
   ASSERT_TRUE(client.rollback(channel()).ok());
   ASSERT_TRUE(client.release(channel()).ok());
   auto requests = daemon.requests();

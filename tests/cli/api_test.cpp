@@ -13,10 +13,15 @@ StatusReply sample() {
   status.region = "eu";
   status.started_ms = 1;
   status.now_ms = UINT64_MAX;
-  status.channels.push_back({.channel = "policy", .version_sealed = 7, .state = "fetching", .head = "live", .publishing = true});
-  status.nodes.push_back({.node = "ab", .channel = "policy", .region = "eu", .version_staged = 7, .lag_seconds = 1.5});
-  status.links.push_back({.node = "cd", .round_trip_ms = 86.25, .stripes = 4});
-  status.copies.push_back({.channel = "policy", .version = 7, .region = "eu", .payload_bytes = 10, .used_bytes = 10});
+  ChannelStatus& channel = status.channels.emplace_back();
+  channel.channel = "policy";
+  channel.version_sealed = 7;
+  channel.publishing = true;
+  NodeStatus& node = status.nodes.emplace_back();
+  node.node = "ab";
+  node.lag_seconds = 1.5;
+  status.links.emplace_back().round_trip_ms = 86.25;
+  status.copies.emplace_back().payload_bytes = 10;
   return status;
 }
 

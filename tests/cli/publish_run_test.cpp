@@ -263,6 +263,7 @@ TEST_F(PublishRunTest, ControlCAbandonsTheVersion) {
 TEST_F(PublishRunTest, AParentThatIsNotWhatTheTableSaysIsAnErrorAndAbandons) {
   pin_parent();
   request_.kind = Kind::delta;
+  request_.directory = dir_ / "old";
   testing::change_weights(dir_ / "old", random_, 0.1);
   auto result = publish();
   ASSERT_FALSE(result.ok());

@@ -218,8 +218,13 @@ ApiResponse reply(const Json& object) { return {200, object.dump()}; }
 TEST(StatusVerb, ShowsOneScreenOrJson) {
   api::StatusReply status;
   status.name = "trainer";
-  status.channels.push_back({.channel = "policy", .version_sealed = 7, .head = "live", .problem = "disk full"});
-  status.nodes.push_back({.node = "ab", .name = "gpu-1", .channel = "policy", .region = "eu", .version_staged = 7, .version_active = 6, .state = "staged", .lag_seconds = 2});
+  api::ChannelStatus& channel = status.channels.emplace_back();
+  channel.channel = "policy";
+  channel.problem = "disk full";
+  api::NodeStatus& node = status.nodes.emplace_back();
+  node.name = "gpu-1";
+  node.state = "staged";
+  node.lag_seconds = 2;
   FakeDaemon daemon([&](const ApiRequest&) { return reply(api::to_json(status)); });
   Ran text = run_p2pw({"status", "--state", daemon.state()});
   EXPECT_EQ(text.exit_code, 0) << text.err;
@@ -268,7 +273,9 @@ TEST(WaitVerb, TakesTheNewestSealedVersion) {
       return reply(api::to_json(api::WaitReply{"policy", 9, 1, 1, true}));
     }
     api::StatusReply status;
-    status.channels.push_back({.channel = "policy", .version_sealed = 9});
+    api::ChannelStatus& channel = status.channels.emplace_back();
+    channel.channel = "policy";
+    channel.version_sealed = 9;
     return reply(api::to_json(status));
   });
   EXPECT_EQ(run_p2pw({"wait", "-c", "policy", "--state", daemon.state()}).exit_code, 0);
@@ -289,8 +296,8 @@ TEST(WaitVerb, ControlCEndsItWith130) {
 
 TEST(LogVerb, OneLineAnEvent) {
   api::LogReply log;
-  log.entries.push_back({.id = 1, .at_ms = 1'700'000'000'123, .channel = "policy", .event = "seal", .version = 3, .detail = "all bundles"});
-  log.entries.push_back({.id = 2, .at_ms = 0, .channel = "policy", .event = "staged"});
+  log.entries.push_back({1, 1'700'000'000'123, "policy", "seal", 3, "", "all bundles"});
+  log.entries.push_back({2, 0, "policy", "staged", 0, "", ""});
   log.next = 2;
   FakeDaemon daemon([&](const ApiRequest&) { return reply(api::to_json(log)); });
   Ran text = run_p2pw({"log", "--state", daemon.state()});
