@@ -10,11 +10,18 @@
 namespace p2pw {
 namespace {
 
-wire::LinkMessage members_of(const std::vector<MemberView>& views, bool whole) {
-  wire::LinkMessage message;
-  message.mutable_members()->set_whole(whole);
-  for (const MemberView& view : views) write_member(view, *message.mutable_members()->add_entries());
-  return message;
+// An entry takes some 250 bytes and a message header at most 64 KiB: large tables go in parts, `whole` on the first.
+constexpr std::size_t kEntriesPerMessage = 128;
+
+void send_members(LinkHub& hub, const NodeKey& to, const std::vector<MemberView>& views, bool whole) {
+  for (std::size_t at = 0; at < views.size() || (at == 0 && whole); at += kEntriesPerMessage) {
+    wire::LinkMessage message;
+    message.mutable_members()->set_whole(whole && at == 0);
+    for (std::size_t i = at; i < std::min(views.size(), at + kEntriesPerMessage); ++i) {
+      write_member(views[i], *message.mutable_members()->add_entries());
+    }
+    hub.send(to, message);
+  }
 }
 
 }  // namespace
@@ -51,7 +58,7 @@ void Roster::send_table(const NodeKey& to) {
   const Member* member = find(to);
   bool to_witness = member && member->bootstrap;
   if (!witness()) return;
-  hub_.send(to, members_of(to_witness ? table_.own_views() : table_.views(), true));
+  send_members(hub_, to, to_witness ? table_.own_views() : table_.views(), true);
 }
 
 void Roster::link_down(const NodeKey& peer, SteadyTime now) {
@@ -119,12 +126,10 @@ void Roster::consider_role(SteadyTime now) {
 
 void Roster::push(const Membership::Changes& changes) {
   if (!witness() || changes.empty()) return;
-  auto all = members_of(changes.all, false), own = members_of(changes.own, false);
   for (const NodeKey& peer : hub_.links()) {
     const Member* member = find(peer);
     bool to_witness = member && member->bootstrap;
-    if (to_witness ? changes.own.empty() : changes.all.empty()) continue;
-    hub_.send(peer, to_witness ? own : all);
+    send_members(hub_, peer, to_witness ? changes.own : changes.all, false);
   }
 }
 
