@@ -1,14 +1,16 @@
 // How many bytes one upstream may have on the way into one region: about one rate x round trip, so that the link is full
 // and a stopped process swallows little. Shared by all gateways of the region.
 //
-// The rate is measured from acknowledgements, in the manner of BBR (Cardwell et al., 2016): the window at most doubles in
-// a round trip, and only while the delivery rate still grows; afterwards it follows gain x best rate x least round trip.
-// Pure: time comes as an argument.
+// The window follows the time that chunks take from handing over to acknowledgement, in the manner of FAST TCP (Wei, Jin,
+// Low and Hegde, 2006): with `base` what a chunk takes on an idle path (the round trip and its own length at the measured
+// rate, or less where less was seen of late) and `time` the mean of the last round,
+//   window = window x base / time + allowance,
+// which settles where just the allowance (a quarter of the window and a chunk) waits in queues. While chunks take hardly
+// longer than `base` and the rate still grows, the window doubles in each round instead. Pure: time is an argument.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 
 namespace p2pw {
 
@@ -17,44 +19,43 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 class Credit {
  public:
   struct Options {
-    std::uint64_t initial_bytes = 1u << 20;
+    std::uint64_t initial_bytes = 2u << 20;
     std::uint64_t min_bytes = 64u << 10;
     std::uint64_t max_bytes = 256u << 20;
-    double gain = 1.25;
   };
   Credit() : Credit(Options{}) {}
-  explicit Credit(Options options) : options_(options), window_(options.initial_bytes), ceiling_(2 * options.initial_bytes) {}
+  explicit Credit(Options options) : options_(options), window_(options.initial_bytes) {}
 
-  // `slack`: what must fit beside the product of rate and round trip for chunks to flow at all, e.g. two chunks.
+  // `slack`: what must fit beside the window for chunks to flow at all, e.g. a chunk.
   bool may_send(std::uint64_t slack) const { return in_flight_ < window_ + slack; }
   void sent(std::uint64_t bytes, SteadyTime now);
-  void acked(std::uint64_t bytes, SteadyTime now, std::chrono::microseconds round_trip);
+  // `took`: from sent() to now, for this chunk. `round_trip`: the link's, without chunks; 0 = unknown.
+  void acked(std::uint64_t bytes, SteadyTime now, std::chrono::microseconds took, std::chrono::microseconds round_trip);
   void lost(std::uint64_t bytes);  // the gateway is gone: its bytes no longer count
 
   std::uint64_t in_flight() const { return in_flight_; }
   std::uint64_t window() const { return window_; }
-  double bytes_per_second() const { return best_rate(); }
+  double bytes_per_second() const { return rate_; }
 
  private:
-  struct Sample {
-    SteadyTime at;
-    double rate;
-  };
-  double best_rate() const;
-  void end_round(SteadyTime now);
+  void note_base(std::chrono::microseconds took, SteadyTime now);
+  void end_round(SteadyTime now, std::chrono::microseconds round_trip);
 
   Options options_;
   std::uint64_t window_;
-  std::uint64_t ceiling_;  // of this round, while starting
   std::uint64_t in_flight_ = 0;
-  bool starting_ = true;
-  std::chrono::microseconds least_round_trip_{0};
+  double rate_ = 0;       // of acknowledgements, the best of late
+  double last_rate_ = 0;  // of the last round
+  bool limited_ = false;  // the window, not a lack of chunks, held us back during this round
+
+  std::chrono::microseconds base_{0}, next_base_{0};  // least time of this and the coming period
+  SteadyTime base_since_{};
+
   SteadyTime round_began_{};
   std::uint64_t round_acked_ = 0;
-  bool limited_ = false;  // the window, not a lack of chunks, held us back during this round
-  double plateau_rate_ = 0;
-  int plateau_rounds_ = 0;
-  std::deque<Sample> rates_;
+  std::uint64_t largest_ = 0;  // chunk
+  std::int64_t round_took_ = 0;
+  std::int64_t round_chunks_ = 0;
 };
 
 }  // namespace p2pw

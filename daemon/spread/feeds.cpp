@@ -198,7 +198,8 @@ void Feeds::acked(const NodeKey& gateway, const BundleId& bundle, ChunkIndex chu
   auto it = feed->in_flight.find(chunk.value());
   if (it == feed->in_flight.end()) return;
   RegionFeeds& region = regions_[name];
-  region.credit.acked(it->second.bytes, world_.now(), world_.round_trip(gateway));
+  region.credit.acked(it->second.bytes, world_.now(),
+                      std::chrono::duration_cast<microseconds>(world_.now() - it->second.at), world_.round_trip(gateway));
   feed->in_flight.erase(it);
   ++feed->acked;
   feed->progress = world_.now();
@@ -224,7 +225,7 @@ void Feeds::pump(RegionFeeds& region) {
       sendable &= feed.held;
       if (sendable.none()) continue;
       heads.emplace(feed.lease.holder, &feed);
-      slack = std::max<std::uint64_t>(slack, 2ull * feed.bundle.chunk_bytes);
+      slack = std::max<std::uint64_t>(slack, feed.bundle.chunk_bytes);
       if (heads.size() >= options_.parallel_gateways) break;
     }
     if (heads.empty() || !region.credit.may_send(slack)) return;
