@@ -11,7 +11,7 @@ namespace p2pw {
 namespace {
 
 constexpr std::uint32_t kSmallestChosen = 64u << 10;
-constexpr std::uint64_t kChunksWanted = 64;
+constexpr std::uint64_t kChunksWanted = 512;
 constexpr std::uint64_t kBundlesWanted = 8;
 constexpr std::uint32_t kBundlesBeforeGrowth = 64;
 // A meta takes at most about 32 bytes for each frame and each chunk; half of kMaxMetaBytes is for frames.

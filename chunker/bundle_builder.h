@@ -7,7 +7,7 @@
 
 namespace p2pw {
 
-// The chunk size of a version, from the size of the last delta (0: not known): about 64 chunks or more, so that relays
+// The chunk size of a version, from the size of the last delta (0: not known): about 512 chunks or more, so that relays
 // pass chunks on while they receive the next, within what chunks may be.
 std::uint32_t choose_chunk_bytes(std::uint64_t last_delta_bytes);
 

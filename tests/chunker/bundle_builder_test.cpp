@@ -17,8 +17,9 @@ constexpr std::uint32_t kChunk = limits::kMinChunkBytes;
 TEST(ChunkBytes, FollowTheLastDelta) {
   EXPECT_EQ(choose_chunk_bytes(0), limits::kDefaultChunkBytes);
   EXPECT_EQ(choose_chunk_bytes(1), 64u << 10);
-  EXPECT_EQ(choose_chunk_bytes(64ull << 20), 1u << 20);
-  EXPECT_EQ(choose_chunk_bytes(100ull << 20), 1u << 20);
+  EXPECT_EQ(choose_chunk_bytes(64ull << 20), 128u << 10);
+  EXPECT_EQ(choose_chunk_bytes(256ull << 20), 512u << 10);
+  EXPECT_EQ(choose_chunk_bytes(300ull << 20), 512u << 10);
   EXPECT_EQ(choose_chunk_bytes(1ull << 40), limits::kMaxChunkBytes);
 }
 
