@@ -53,6 +53,7 @@ void Attempt::closed(Connection&, const Error& reason) {
 }
 
 bool Attempt::answer() {
+  if (over_) return false;
   auto message = handshake_.answer();
   if (!message) {
     failed(message.error());

@@ -121,18 +121,17 @@ void Connection::readable() {
     if (error == asio::error::would_block || error == asio::error::try_again) return wait_readable();
     if (error == asio::error::eof) return broken(fail(ErrorCode::io, "the peer closed the connection"));
     if (error) return broken(fail(ErrorCode::io, "the connection broke: " + error.message()));
-    if (is_open() && !take_in(ByteView(scratch_->in).first(count))) return;
+    if (is_open()) take_in(ByteView(scratch_->in).first(count));
     taken += count;
-    if (count < scratch_->in.size() / 2 || taken >= kTurnBytes) return closed_ ? void() : wait_readable();
+    if (!closed_ && (count < scratch_->in.size() / 2 || taken >= kTurnBytes)) return wait_readable();
   }
 }
 
-bool Connection::take_in(ByteView ciphertext) {
+void Connection::take_in(ByteView ciphertext) {
   if (!proven_) {
     unproven_bytes_ += ciphertext.size();
     if (unproven_bytes_ > kMaxUnprovenBytes) {
-      broken(fail(ErrorCode::limit, "too many bytes before the peer has proven itself"));
-      return false;
+      return broken(fail(ErrorCode::limit, "too many bytes before the peer has proven itself"));
     }
   }
   user_->received_bytes(*this);
@@ -142,43 +141,32 @@ bool Connection::take_in(ByteView ciphertext) {
     if (!done) {
       ErrorCodeOf ignored;  // the alert, if it can be had for nothing
       socket_.write_some(asio::buffer(tls_.output().data(), tls_.output().size()), ignored);
-      broken(std::move(done).error());
-      return false;
+      return broken(std::move(done).error());
     }
     schedule_pump();
-    if (!*done) return true;
+    if (!*done) return;
     secured_ = true;
     user_->secured(*this);
-    if (!is_open()) return false;
+    if (!is_open()) return;
   }
-  return take_frames();
+  take_frames();
 }
 
-bool Connection::take_frames() {
+void Connection::take_frames() {
   while (true) {
     auto count = tls_.read(reader_.writable());
-    if (!count) {
-      broken(std::move(count).error());
-      return false;
-    }
+    if (!count) return broken(std::move(count).error());
     if (*count == 0) break;
-    if (auto committed = reader_.commit(*count); !committed) {
-      broken(std::move(committed).error());
-      return false;
-    }
+    if (auto committed = reader_.commit(*count); !committed) return broken(std::move(committed).error());
     auto frame = reader_.take();
     if (!frame) continue;
     user_->received(*this, std::move(*frame));
-    if (!is_open()) return false;
+    if (!is_open()) return;
   }
-  if (tls_.finished()) {
-    broken(fail(ErrorCode::io, "the peer closed the connection"));
-    return false;
-  }
+  if (tls_.finished()) return broken(fail(ErrorCode::io, "the peer closed the connection"));
   if (!tls_.output().empty()) schedule_pump();  // a key update or an alert of TLS itself
   set_held(reader_.held());
   if (scratch_->held > scratch_->max_held) user_->holds_too_much(*this);
-  return is_open();
 }
 
 void Connection::set_held(std::size_t bytes) {

@@ -95,8 +95,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   using ErrorCodeOf = boost::system::error_code;
   void wait_readable();
   void readable();
-  bool take_in(ByteView ciphertext);
-  bool take_frames();
+  void take_in(ByteView ciphertext);
+  void take_frames();
   void schedule_pump();
   void pump();
   bool fill();

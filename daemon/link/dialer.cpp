@@ -113,11 +113,4 @@ void Dialer::link_down(const NodeKey& peer, std::chrono::steady_clock::duration 
   }
 }
 
-std::optional<LinkEndpoint> Dialer::where(const NodeKey& peer) const {
-  for (const auto& [endpoint, target] : targets_) {
-    if (target->peer == peer) return endpoint;
-  }
-  return std::nullopt;
-}
-
 }  // namespace p2pw

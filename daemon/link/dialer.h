@@ -59,8 +59,6 @@ class Dialer {
   void attempt_over(const LinkEndpoint& endpoint, const Error& reason);
   void link_up(const NodeKey& peer);
   void link_down(const NodeKey& peer, std::chrono::steady_clock::duration lasted);
-  // Where this peer was found last, if anywhere.
-  std::optional<LinkEndpoint> where(const NodeKey& peer) const;
   bool wants(const LinkEndpoint& endpoint) const { return targets_.contains(endpoint); }
 
  private:

@@ -24,9 +24,6 @@ std::string quoted(const std::string& text) {
   return out;
 }
 
-// Bulk that comes again within this time counts as one transfer.
-constexpr std::chrono::milliseconds kPause{500};
-
 // A rate that is limited by buffers never grows by itself: ask for room for half as much again.
 constexpr std::uint64_t with_headroom(std::uint64_t rate) {
   return rate + rate / 2;
@@ -65,6 +62,7 @@ void Link::add_stripe(std::shared_ptr<Connection> stripe) {
   if (!congestion_.empty()) set_congestion(stripe->socket_handle(), congestion_.c_str());
   stripes_.push_back(std::move(stripe));
   stripes_.back()->wake();
+  tune_congestion();
 }
 
 // Sending.
@@ -112,16 +110,7 @@ void Link::written(Connection& connection, const Connection::Written& written) {
   backlog_ -= std::min(backlog_, written.total());
   owner_.link_spent(*this, written.chunk_payload + written.bulk_payload);
   const Time now = std::chrono::steady_clock::now();
-  if (now - busy_last_ > kPause) busy_since_ = now;
-  busy_last_ = now;
-  if (!meter_.due(now)) return;
-  measure(now);
-  tune_congestion(now);
-}
-
-std::chrono::milliseconds Link::busy_for(Time now) const {
-  if (now - busy_last_ > kPause) return std::chrono::milliseconds(0);
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now - busy_since_);
+  if (meter_.due(now)) measure(now);
 }
 
 // Receiving.
@@ -174,7 +163,7 @@ void Link::tick(Time now) {
   if (over_) return;
   send_heartbeat();
   measure(now);
-  tune_congestion(now);
+  tune_congestion();
 }
 
 void Link::measure(Time now) {
@@ -198,11 +187,10 @@ void Link::set_unsent(Connection& stripe, std::uint64_t rate_bits) {
   set_unsent_low_water(stripe.socket_handle(), bytes);
 }
 
-void Link::tune_congestion(Time now) {
+void Link::tune_congestion() {
   const PathSeen path{.segments = segments_,
                       .retransmitted = retransmitted_,
                       .round_trip = clock_.measured() ? clock_.round_trip() : kernel_round_trip_,
-                      .busy_for = busy_for(now),
                       .idle_restarts = tuning_.idle_restarts,
                       .lossy = lossy_};
   lossy_ = is_lossy(path);

@@ -102,8 +102,7 @@ class Link final : public Connection::User {
   void count_received(const wire::LinkMessage& message, std::size_t header, std::size_t payload);
   void measure(Time now);
   void set_unsent(Connection& stripe, std::uint64_t rate_bits);
-  std::chrono::milliseconds busy_for(Time now) const;
-  void tune_congestion(Time now);
+  void tune_congestion();
 
   ProvenPeer peer_;
   std::shared_ptr<Connection> control_;
@@ -122,7 +121,6 @@ class Link final : public Connection::User {
   std::uint64_t segments_ = 0, retransmitted_ = 0;
   std::string congestion_;  // asked for
   bool lossy_ = false;
-  Time busy_since_{}, busy_last_{};
   bool congestion_refused_ = false;
   Time since_;
   Time last_heard_;

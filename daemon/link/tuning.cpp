@@ -38,8 +38,7 @@ bool is_lossy(const PathSeen& path) {
 std::string choose_congestion(const std::string& configured, const PathSeen& path) {
   if (configured != "auto") return configured;
   if (path.round_trip < kNear) return "";
-  if (is_lossy(path)) return "bbr";
-  return path.idle_restarts && path.busy_for < kLongTransfer ? "bbr" : "cubic";
+  return is_lossy(path) || path.idle_restarts ? "bbr" : "cubic";
 }
 
 }  // namespace p2pw

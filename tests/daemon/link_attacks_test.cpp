@@ -315,6 +315,19 @@ TEST_F(LinkAttackTest, ABrokenStripeTakesTheLinkDown) {
   control->close();
 }
 
+TEST_F(LinkAttackTest, AHandlerThatBansWhenALinkIsReplacedEndsWithNone) {
+  HostilePeer peer(io_);
+  join(peer);
+  const NodeKey key = peer.identity.key();
+  node_.handler.on_down = [&](const NodeKey& lost) { node_.hub->ban(lost, "enough"); };
+  HostilePeer again(io_, peer.identity);
+  again.connect(node_.endpoint(),
+                [&] { again.say(again.offer(secret_, LinkPurpose::control).SerializeAsString()); });
+  ASSERT_TRUE(until([&] { return node_.handler.downs == 1 && again.gone; }));
+  EXPECT_FALSE(node_.hub->linked(key));
+  EXPECT_EQ(node_.handler.ups, 1);
+}
+
 TEST_F(LinkAttackTest, StripesOfOneMemberAreBounded) {
   HostilePeer peer(io_);
   join(peer);

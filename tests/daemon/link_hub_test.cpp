@@ -368,11 +368,11 @@ TEST_F(LinkHubTest, OutgoingConnectionsComeFromTheConfiguredAddress) {
 }
 
 TEST_F(LinkHubTest, APeerThatTakesNoControlMessagesIsDropped) {
+  boost::asio::io_context elsewhere;
   TestNode a, b;
   auto with = options(a);
   with.max_control_queue = 1u << 20;
   start(a, std::move(with));
-  boost::asio::io_context elsewhere;
   b.hub = TlsLinkHub::start(elsewhere, options(b), b.handler).value();
   a.hub->dial(b.endpoint(), b.key());
   ASSERT_TRUE(run_until(io_, [&] {

@@ -99,8 +99,7 @@ TEST(LinkTuning, StripesFollowRateRoundTripAndBuffers) {
 }
 
 TEST(LinkTuning, CongestionControlFollowsThePath) {
-  const PathSeen clean{
-      .segments = 100'000, .retransmitted = 0, .round_trip = 86ms, .busy_for = 5s, .idle_restarts = false};
+  const PathSeen clean{.segments = 100'000, .retransmitted = 0, .round_trip = 86ms, .idle_restarts = false};
   EXPECT_EQ(choose_congestion("auto", clean), "cubic");
   PathSeen lossy = clean;
   lossy.retransmitted = 90;
@@ -112,24 +111,14 @@ TEST(LinkTuning, CongestionControlFollowsThePath) {
   PathSeen remembered = clean;
   remembered.lossy = true;
   EXPECT_EQ(choose_congestion("auto", remembered), "bbr");
+  PathSeen restarting = clean;
+  restarting.idle_restarts = true;
+  EXPECT_EQ(choose_congestion("auto", restarting), "bbr");
   PathSeen near = lossy;
   near.round_trip = 300us;
   EXPECT_EQ(choose_congestion("auto", near), "");
   EXPECT_EQ(choose_congestion("cubic", lossy), "cubic");
   EXPECT_EQ(choose_congestion("", lossy), "");
-}
-
-TEST(LinkTuning, ShortTransfersDoNotStartFromTenSegments) {
-  PathSeen path{
-      .segments = 100'000, .retransmitted = 0, .round_trip = 86ms, .busy_for = 0ms, .idle_restarts = true};
-  EXPECT_EQ(choose_congestion("auto", path), "bbr");
-  path.busy_for = 1900ms;
-  EXPECT_EQ(choose_congestion("auto", path), "bbr");
-  path.busy_for = 2100ms;
-  EXPECT_EQ(choose_congestion("auto", path), "cubic");
-  path.busy_for = 0ms;
-  path.idle_restarts = false;
-  EXPECT_EQ(choose_congestion("auto", path), "cubic");
 }
 
 TEST(LinkTuning, UnsentBytesFollowTheRate) {

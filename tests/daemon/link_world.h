@@ -48,6 +48,7 @@ class RecordingHandler : public LinkHandler {
     ++downs;
     last_reason = reason;
     EXPECT_TRUE(std::exchange(up[peer], false)) << "link_down without link_up";
+    if (on_down) on_down(peer);
   }
   void link_message(const NodeKey& peer, const wire::LinkMessage& message, Bytes payload) override {
     EXPECT_TRUE(up[peer]) << "a message without a link";
@@ -65,7 +66,7 @@ class RecordingHandler : public LinkHandler {
   std::map<NodeKey, bool> up;
   std::map<NodeKey, wire::Hello> hellos;
   std::vector<Message> messages;
-  std::function<void(const NodeKey&)> on_up;
+  std::function<void(const NodeKey&)> on_up, on_down;
   std::function<void(const Message&)> on_message;
   std::function<Result<wire::EnrolReply>(const Bytes&, const NodeKey&)> on_enrol;
 };
