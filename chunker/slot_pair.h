@@ -29,6 +29,7 @@ class SlotPair {
   // Also removes a `current` that names a slot which is not whole (its folder was lost or damaged). Errors: io, no_space.
   static Result<std::unique_ptr<SlotPair>> open(FileSystem& files, SlotPlaces places);
 
+  const std::shared_ptr<Slot>& slot(SlotName name) const { return slots_[static_cast<std::size_t>(name)]; }
   std::shared_ptr<Slot> active() const;   // null before the first activation
   std::shared_ptr<Slot> standby() const;  // never null; before the first activation the one that is not empty, or a
   std::optional<StagedVersion> active_version() const;
@@ -59,7 +60,6 @@ class SlotPair {
   Status point_current(std::optional<SlotName> name);
   Status move_current(SlotName name);
   std::string link_text(SlotName name) const;
-  const std::shared_ptr<Slot>& slot(SlotName name) const { return slots_[static_cast<std::size_t>(name)]; }
 
   FileSystem& files_;
   SlotPlaces places_;

@@ -41,7 +41,7 @@ class Life {
     EXPECT_TRUE(before.empty() || published(before)) << "current names something that was never published";
     auto pair = SlotPair::open(files_, {"/state/c", {}, {}});
     if (!pair) return;
-    EXPECT_TRUE(current() == before) << "current was lost: " << (*pair)->standby()->note();
+    EXPECT_TRUE(current() == before) << "current was lost: " << notes(**pair);
     for (const auto& slot : {(*pair)->standby(), (*pair)->active()}) {
       if (slot == nullptr || slot->phase() != Slot::Phase::whole) continue;
       EXPECT_TRUE(files_in(files_, slot->checkpoint()) == series_.at(slot->version()).files)
@@ -54,6 +54,13 @@ class Life {
   }
 
  private:
+  static std::string notes(const SlotPair& pair) {
+    std::string text;
+    for (const auto& slot : {pair.slot(SlotName::a), pair.slot(SlotName::b)}) {
+      text += std::string(name_of(slot->name())) + " is " + std::string(name_of(slot->phase())) + " " + slot->note() + "; ";
+    }
+    return text;
+  }
   bool published(const Files& found) {
     return std::any_of(versions_.begin(), versions_.end(),
                        [&](Version v) { return series_.at(v).files == found; });
