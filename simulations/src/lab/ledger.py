@@ -34,6 +34,14 @@ class Ledger:
     def payload_from(self, sender, versions):
         return sum(entry["payload_bytes"] for name, _, entry in self._entries(versions) if name == sender)
 
+    def senders(self, versions):
+        """{daemon: {region: payload}}, for a look behind the sums."""
+        sent = {}
+        for name, into, entry in self._entries(versions):
+            regions = sent.setdefault(name, {})
+            regions[into] = regions.get(into, 0) + entry["payload_bytes"]
+        return sent
+
     def duplicates(self, versions):
         return sum(entry.get("duplicate_bytes", 0) for _, _, entry in self._entries(versions))
 

@@ -169,6 +169,7 @@ def assemble(run):
         "rate_congestion": bare and bare.rate_congestion,
         "floor_edge": bare and bare.floor_edge,
         "late_region_copies": late_copies(run, counted),
+        "senders": run.fleet.ledger.senders(counted),
         "metrics": run.metrics,
         "faults": run.faults.hit,
         "other_cpu_share": run.others,
