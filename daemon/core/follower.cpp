@@ -298,6 +298,16 @@ void Follower::version_staged(const StagedVersion& staged) {
   activation_->activate(staged, host_.steady_now());
 }
 
+Status Follower::activate(Version version) {
+  if (version.value() > 0 && version == version_active()) return {};
+  if (!staged_ || staged_->version() != version) {
+    return fail(ErrorCode::not_found, "version " + std::to_string(version.value()) + " of channel " + channel().str() +
+                                          " is not staged on this node; p2pw status shows what is");
+  }
+  activation_->activate(*staged_, host_.steady_now());
+  return {};
+}
+
 void Follower::version_active(const StagedVersion& version) {
   problem_.clear();
   times_[version.version()].active = host_.wall_now();

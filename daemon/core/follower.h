@@ -90,6 +90,8 @@ class Follower : private RebuildEvents, private ActivationEvents {
 
   // A version that was begun here and will not be finished (the seed died).
   void give_up_run(const RunId& run);
+  // Makes the staged version active; one that is active already is fine. Errors: not_found (it is not staged here).
+  Status activate(Version version);
   void release_engine() { activation_->release(); }
   void slots_unpinned() { rebuilder_->slots_changed(); }
 

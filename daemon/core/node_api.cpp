@@ -183,6 +183,14 @@ void wait_for_fleet(Node& node, Follower& follower, const ApiRequest& request, A
   if (!answer()) node.on_states(answer);
 }
 
+ApiResponse activate(Follower& follower, const ApiRequest& request) {
+  auto wanted = api::parse<api::ActivateRequest>(request.body.empty() ? "{}" : request.body);
+  if (!wanted.ok()) return error_response(wanted.error());
+  Version version = wanted->version ? Version(wanted->version) : follower.version_staged();
+  if (auto done = follower.activate(version); !done.ok()) return error_response(done.error());
+  return json_response(action_reply(follower));
+}
+
 void answer_channel(Node& node, const ApiRequest& request, const ApiServer::Reply& reply) {
   constexpr std::string_view kPrefix = "/v1/channels/";
   auto rest = std::string_view(request.path).substr(kPrefix.size());
@@ -194,6 +202,11 @@ void answer_channel(Node& node, const ApiRequest& request, const ApiServer::Repl
   }
   auto verb = rest.substr(slash + 1);
   if (verb == "wait" && request.method == "GET") return wait_for_fleet(node, *follower, request, reply);
+  if (verb == "activate" && request.method == "POST") return reply(activate(*follower, request));
+  if (verb == "rollback" && request.method == "POST") {
+    auto switched = follower->slots().switch_back();
+    return reply(switched.ok() ? json_response(action_reply(*follower)) : error_response(switched.error()));
+  }
   if (verb == "release" && request.method == "POST") {
     follower->release_engine();
     return reply(json_response(action_reply(*follower)));

@@ -280,8 +280,11 @@ void Intake::send_ask(const NodeKey& to, const Entry& entry, const ChunkSet& mis
 bool Intake::first_in_line(const Entry& entry) const {
   auto order = gateway_succession(entry.bundle.place, world_.self().region, world_.members(), options_.candidates);
   auto quiet = world_.now() - std::max(entry.progress, entry.since);
+  bool trainer_lives = std::any_of(world_.members().begin(), world_.members().end(),
+                                   [](const Member& m) { return m.trainer && !m.suspect; });
+  auto patience = trainer_lives ? options_.unclaimed_trainer_lives : options_.unclaimed;
   for (std::size_t place = 0; place < order.size(); ++place) {
-    if (order[place] == world_.self().key) return quiet > options_.unclaimed * (1 + 2 * place);
+    if (order[place] == world_.self().key) return quiet > patience + 2 * place * options_.unclaimed;
   }
   return false;
 }

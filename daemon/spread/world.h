@@ -55,7 +55,8 @@ struct SpreadOptions {
   std::size_t candidates = kGatewayCandidates;
   std::size_t parallel_gateways = 4;                  // gateways of one region that are fed at once
   std::chrono::milliseconds stall{2000};              // a feed without acknowledgement, on top of its round trips
-  std::chrono::milliseconds unclaimed{1500};          // a bundle that nobody takes in
+  // A bundle that nobody takes in: while the trainer lives it, or whom it feeds, is about to give it to somebody.
+  std::chrono::milliseconds unclaimed{1500}, unclaimed_trainer_lives{4000};
   std::chrono::milliseconds poll{300};                // answers of neighbours about what they hold
   Credit::Options credit;
 };
