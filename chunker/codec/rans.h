@@ -86,7 +86,7 @@ inline void put_words(std::span<const std::uint16_t> words, std::byte* to) {
 class RansDecoder {
  public:
   RansDecoder(const Lanes& lanes, unsigned lane_count, ByteView words)
-      : lanes_(lanes), lane_count_(lane_count), at_(words.data()), end_(words.data() + words.size()) {}
+      : lanes_(lanes), lane_count_(lane_count), at_(words.empty() ? &kNoWord : words.data()), end_(at_ + words.size()) {}
   // False when the words run out; `symbols` is then unspecified.
   bool decode(const RansModel& model, std::span<std::uint8_t> symbols);
   // All words are used and every lane is back in [2^16, 2^17), as a true frame leaves it.
@@ -96,7 +96,8 @@ class RansDecoder {
  private:
   Lanes lanes_;
   unsigned lane_count_;  // 1, 16 or 32
-  const std::byte* at_;
+  static constexpr std::byte kNoWord{};
+  const std::byte* at_;  // null once the words have run out
   const std::byte* end_;
 };
 
