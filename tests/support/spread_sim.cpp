@@ -20,19 +20,17 @@ SpreadSim::Node& SpreadSim::add_node(const std::string& region, bool trainer) {
   if (nodes_.size() == 1) {
     schedule(now_ + milliseconds(100), [this] { refresh_members(); });
   }
-  std::function<void()> tick = [this, &node] {
-    if (node.up()) node.spread.tick();
-  };
-  // The tick repeats itself through this chain for as long as the simulation runs.
-  auto chain = std::make_shared<std::function<void()>>();
-  *chain = [this, tick, chain] {
-    tick();
-    schedule(now_ + milliseconds(100), *chain);
-  };
-  schedule(now_ + milliseconds(100), *chain);
+  tick_later(node);
   refresh_members();
   for (auto& [id, facts] : bundles_) learn(node, facts, false);
   return node;
+}
+
+void SpreadSim::tick_later(Node& node) {
+  schedule(now_ + milliseconds(100), [this, &node] {
+    if (node.up()) node.spread.tick();
+    tick_later(node);
+  });
 }
 
 void SpreadSim::refresh_members() {

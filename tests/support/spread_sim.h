@@ -60,6 +60,7 @@ class SpreadSim {
     bool operator>(const Event& o) const { return std::tie(at, order) > std::tie(o.at, o.order); }
   };
   void schedule(SteadyTime at, std::function<void()> run) { events_.push({at, next_order_++, std::move(run)}); }
+  void tick_later(Node& node);  // for as long as the simulation runs
   void refresh_members();
   std::string access_of(const Node& node) const;
   // When a message of this size, sent now, arrives; nothing when the path is cut.
