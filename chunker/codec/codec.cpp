@@ -131,7 +131,7 @@ Result<Decoded> SlabDecoder::decode_in_place(ByteView frame, Dtype dtype, std::s
   switch (header.mode) {
     case Mode::raw:
       if (in.left() != slab.size()) return fail(ErrorCode::malformed, "raw frame is not as long as its slab");
-      std::memcpy(slab.data(), in.rest().data(), slab.size());
+      if (!slab.empty()) std::memcpy(slab.data(), in.rest().data(), slab.size());
       break;
     case Mode::sparse:
       if (header.width != model.width) return fail(ErrorCode::malformed, "frame is of another element width");
@@ -159,7 +159,7 @@ Result<Decoded> SlabDecoder::decode_bytes(ByteView frame, ByteView parent, Bytes
     P2PW_CHECK(state_->zstd.unpatch(parent, in.rest(), out));
   } else if (header.mode == Mode::raw) {
     if (in.left() != out.size()) return fail(ErrorCode::malformed, "raw frame is not as long as its slab");
-    std::memcpy(out.data(), in.rest().data(), out.size());
+    if (!out.empty()) std::memcpy(out.data(), in.rest().data(), out.size());
   } else {
     return fail(ErrorCode::malformed, "frame of a byte slab has a mode for tensors");
   }

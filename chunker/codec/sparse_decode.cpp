@@ -224,7 +224,7 @@ Status SparseDecoder::State::decode(ByteView body, std::uint64_t changed, std::s
   elements = slab.size() / model.width;
   const std::size_t head_bytes = std::min(body.size(), kMaxHead);
   head.assign(head_bytes + kPad, 0);
-  std::memcpy(head.data(), body.data(), head_bytes);
+  if (head_bytes != 0) std::memcpy(head.data(), body.data(), head_bytes);
   BitReader head_bits(head.data(), head_bytes);
   std::uint64_t lane_count = 0, word_count = 0;
   P2PW_CHECK(read_head(head_bits, lane_count, word_count));

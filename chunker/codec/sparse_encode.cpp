@@ -285,7 +285,7 @@ void SparseEncoder::State::put(Bytes& out) {
   const std::size_t start = out.size(), words_bytes = coded.size() * 2;
   out.resize(start + head.byte_count() + 4 * lane_count + words_bytes + rest.size());
   std::byte* to = out.data() + start;
-  std::memcpy(to, head.bytes().data(), head.byte_count());
+  if (head.byte_count() != 0) std::memcpy(to, head.bytes().data(), head.byte_count());
   to += head.byte_count();
   for (unsigned lane = 0; lane < lane_count; ++lane, to += 4) store_le(to, lanes[lane]);
   put_words(coded, to);
