@@ -24,7 +24,7 @@ class Text {
 void channels(Node& node, Text& out) {
   out.family("p2pw_version", "gauge", "Version of the channel on this node by stage");
   for (auto& [channel, f] : node.followers()) {
-    auto label = [&](const char* stage) { return fmt::format("channel=\"{}\",stage=\"{}\"", channel.str(), stage); };
+    auto label = [name = channel.str()](const char* stage) { return fmt::format("channel=\"{}\",stage=\"{}\"", name, stage); };
     out.sample("p2pw_version", label("sealed"), f->version_sealed().value());
     out.sample("p2pw_version", label("staged"), f->version_staged().value());
     out.sample("p2pw_version", label("active"), f->version_active().value());
