@@ -180,12 +180,13 @@ Status SparseDecoder::State::apply_floats(std::span<std::byte> slab, SlabHash& h
     c.steps = part.steps.data();
     c.step_count = part.count;
   }
+  TrailingHash hasher(hash, slab);
   const Kernels::Apply kernel = kernels().apply[std::countr_zero(sizeof(T))];
   constexpr std::size_t kChunkBytes = kChunkElements * sizeof(T);
   for (std::size_t at = 0; at < slab.size(); at += kChunkBytes) {
     const std::size_t bytes = std::min(kChunkBytes, slab.size() - at);
     kernel(slab.data() + at, bytes / sizeof(T), rule, cursor);
-    hash.add(slab.subspan(at, bytes));
+    hasher.reached(at + bytes);
   }
   for (const ApplyCursor::Class& c : cursor.classes) {
     if (c.active && (c.overrun || c.marks != c.marks_end || c.step != c.step_count)) {

@@ -94,6 +94,7 @@ std::uint64_t SparseEncoder::State::compare_floats(ByteView parent, ByteView now
   const ClassRule rule(model, top);
   const Kernels::Compare kernel = kernels().compare[std::countr_zero(sizeof(T))];
   CompareCursor cursor{};
+  TrailingHash hasher(hash, now);
   constexpr std::size_t kChunkBytes = kChunkElements * sizeof(T);
   for (std::size_t at = 0; at < now.size(); at += kChunkBytes) {
     const std::size_t bytes = std::min(kChunkBytes, now.size() - at);
@@ -103,7 +104,7 @@ std::uint64_t SparseEncoder::State::compare_floats(ByteView parent, ByteView now
       cursor.steps[c] = changes[c].steps.data();
     }
     kernel(parent.data() + at, now.data() + at, bytes / sizeof(T), rule, cursor);
-    hash.add(now.subspan(at, bytes));
+    hasher.reached(at + bytes);
   }
   std::uint64_t changed = 0;
   for (unsigned c = 0; c < kClasses; ++c) {
