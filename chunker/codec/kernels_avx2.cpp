@@ -123,8 +123,8 @@ std::size_t find_changes(const std::byte* parent, const std::byte* now, const Cl
   for (std::size_t b = 0; b < kBlocks; ++b) {
     const std::byte* old_at = parent + b * 64 * sizeof(T);
     const std::byte* new_at = now + b * 64 * sizeof(T);
-    prefetch_ahead<T>(old_at);
-    prefetch_ahead<T>(new_at);
+    prefetch_ahead<T>(old_at, kCompareNear, kCompareFar);
+    prefetch_ahead<T>(new_at, kCompareNear, kCompareFar);
     std::uint64_t differ = 0;
     for (std::size_t half = 0; half < 2; ++half) {
       const Half<T> elements = Half<T>::load(old_at + half * 32 * sizeof(T));
@@ -149,7 +149,7 @@ void store_classes(const std::byte* slab, const ClassRule& rule, ChunkClasses& c
   const ClassFinder<T> finder(rule);
   for (std::size_t b = 0; b < kBlocks; ++b) {
     const std::byte* at = slab + b * 64 * sizeof(T);
-    prefetch_ahead<T>(at);
+    prefetch_ahead<T>(at, kApplyNear, kApplyFar);
     for (std::size_t half = 0; half < 2; ++half) {
       finder.store(Half<T>::load(at + half * 32 * sizeof(T)), chunk, b, half);
     }

@@ -181,8 +181,8 @@ std::size_t find_changes(const std::byte* parent, const std::byte* now, const Cl
   for (std::size_t b = 0; b < kBlocks; ++b) {
     const std::byte* old_at = parent + b * 64 * sizeof(T);
     const std::byte* new_at = now + b * 64 * sizeof(T);
-    prefetch_ahead<T>(old_at);
-    prefetch_ahead<T>(new_at);
+    prefetch_ahead<T>(old_at, kCompareNear, kCompareFar);
+    prefetch_ahead<T>(new_at, kCompareNear, kCompareFar);
     const Block<T> old_block = Block<T>::load(old_at);
     finder.store(old_block, chunk, b);
     const std::uint64_t differ = old_block.differ(Block<T>::load(new_at));
@@ -210,7 +210,7 @@ void store_classes(const std::byte* slab, const ClassRule& rule, ChunkClasses& c
   const ClassFinder<T> finder(rule);
   for (std::size_t b = 0; b < kBlocks; ++b) {
     const std::byte* at = slab + b * 64 * sizeof(T);
-    prefetch_ahead<T>(at);
+    prefetch_ahead<T>(at, kApplyNear, kApplyFar);
     finder.store(Block<T>::load(at), chunk, b);
   }
 }
