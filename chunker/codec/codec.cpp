@@ -1,5 +1,6 @@
 #include "chunker/codec/codec.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -131,7 +132,7 @@ Result<Decoded> SlabDecoder::decode_in_place(ByteView frame, Dtype dtype, std::s
   switch (header.mode) {
     case Mode::raw:
       if (in.left() != slab.size()) return fail(ErrorCode::malformed, "raw frame is not as long as its slab");
-      if (!slab.empty()) std::memcpy(slab.data(), in.rest().data(), slab.size());
+      std::copy(in.rest().begin(), in.rest().end(), slab.begin());
       break;
     case Mode::sparse:
       if (header.width != model.width) return fail(ErrorCode::malformed, "frame is of another element width");
@@ -159,7 +160,7 @@ Result<Decoded> SlabDecoder::decode_bytes(ByteView frame, ByteView parent, Bytes
     P2PW_CHECK(state_->zstd.unpatch(parent, in.rest(), out));
   } else if (header.mode == Mode::raw) {
     if (in.left() != out.size()) return fail(ErrorCode::malformed, "raw frame is not as long as its slab");
-    if (!out.empty()) std::memcpy(out.data(), in.rest().data(), out.size());
+    std::copy(in.rest().begin(), in.rest().end(), out.begin());
   } else {
     return fail(ErrorCode::malformed, "frame of a byte slab has a mode for tensors");
   }

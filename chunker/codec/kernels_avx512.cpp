@@ -262,7 +262,7 @@ std::uint16_t* rans_encode(const RansModel& model, const std::uint8_t* symbols, 
     const std::size_t at = whole + 16 * g;
     if (at >= count) continue;
     const std::size_t left = count - at;
-    const __mmask16 active = left >= 16 ? 0xFFFF : static_cast<__mmask16>((1u << left) - 1);
+    const __mmask16 active = static_cast<__mmask16>(_bzhi_u32(0xFFFF, static_cast<unsigned>(left)));
     const __m512i s = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(active, symbols + at));
     x[g] = encode16(model, x[g], s, active, out);
   }

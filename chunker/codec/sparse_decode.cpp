@@ -139,7 +139,7 @@ bool SparseDecoder::State::read_magnitudes(BitReader& in, ClassPart& part) {
       if (in.left() < extra) return false;
       magnitude = static_cast<T>((foreseen ? base_of(token) : 0) + in.get_wide(extra) + 1);
     }
-    steps[i] = static_cast<T>(steps[i] * magnitude);
+    steps[i] = steps[i] == 1 ? magnitude : static_cast<T>(T{0} - magnitude);
   }
   return true;
 }
