@@ -61,7 +61,7 @@ struct Kernels {
   Apply apply[4];
 
   // Index by groups of 16 lanes, less one. Backwards from `out`; returns the first word written. May write
-  // up to 8 words below it.
+  // up to 16 words below it.
   using RansEncode = std::uint16_t* (*)(const RansModel&, const std::uint8_t* symbols, std::size_t count,
                                         std::uint32_t* lanes, std::uint16_t* out);
   RansEncode rans_encode[2];

@@ -220,21 +220,17 @@ inline __m256i encode8(const RansModel& model, __m256i x, __m256i symbols, __m25
   _mm_storeu_si128(reinterpret_cast<__m128i*>(out - 8), low_halves(words));
   out -= count;
   const __m256i y = _mm256_blendv_epi8(x, _mm256_srli_epi32(x, 16), full);
-  // y / f is below 2^20: a division of floats is at most one off, whatever the rounding, and is then put right.
+  // y / f is below 2^20, so a quotient of floats that is raised by 2^-21 is the true one or one more.
   const __m256 high = _mm256_cvtepi32_ps(_mm256_srli_epi32(y, 16));
   const __m256 low = _mm256_cvtepi32_ps(_mm256_and_si256(y, _mm256_set1_epi32(0xFFFF)));
   const __m256 value = _mm256_add_ps(_mm256_mul_ps(high, _mm256_set1_ps(65536.0f)), low);
-  __m256i q = _mm256_cvttps_epi32(_mm256_div_ps(value, _mm256_cvtepi32_ps(f)));
-  __m256i r = _mm256_sub_epi32(y, _mm256_mullo_epi32(q, f));
-  const __m256i over = _mm256_srai_epi32(r, 31);
-  q = _mm256_add_epi32(q, over);
-  r = _mm256_add_epi32(r, _mm256_and_si256(over, f));
-  const __m256i under = _mm256_andnot_si256(_mm256_cmpgt_epi32(f, r), _mm256_set1_epi32(-1));
-  q = _mm256_sub_epi32(q, under);
-  r = _mm256_sub_epi32(r, _mm256_and_si256(under, f));
+  const __m256 raised = _mm256_mul_ps(value, _mm256_set1_ps(1 + 0x1p-21f));
+  const __m256i q = _mm256_cvttps_epi32(_mm256_div_ps(raised, _mm256_cvtepi32_ps(f)));
+  const __m256i r = _mm256_sub_epi32(y, _mm256_mullo_epi32(q, f));
   const __m256i next = _mm256_add_epi32(_mm256_add_epi32(_mm256_slli_epi32(q, kProbabilityBits), r),
                                         _mm256_srli_epi32(packed, 16));
-  return _mm256_blendv_epi8(x, next, active);
+  const __m256i one_less = _mm256_sub_epi32(_mm256_set1_epi32(kProbabilityScale), f);
+  return _mm256_blendv_epi8(x, _mm256_sub_epi32(next, _mm256_and_si256(_mm256_srai_epi32(r, 31), one_less)), active);
 }
 
 inline __m256i widen8(const std::uint8_t* from) {

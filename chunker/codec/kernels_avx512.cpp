@@ -234,21 +234,21 @@ inline __m512i encode16(const RansModel& model, __m512i x, __m512i symbols, __mm
   const __m512i f = _mm512_and_si512(packed, _mm512_set1_epi32(0xFFFF));
   const __mmask16 full = _mm512_mask_cmpge_epu32_mask(active, _mm512_srli_epi32(x, 20), f);
   const unsigned words = static_cast<unsigned>(_mm_popcnt_u32(full));
+  // The words end where the last ones begin: they are moved to the high end, and what lies below is overwritten later.
+  const __m512i packed_words = _mm512_maskz_expand_epi32(static_cast<__mmask16>(0xFFFF'0000u >> words),
+                                                         _mm512_maskz_compress_epi32(full, x));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out - 16), _mm512_cvtepi32_epi16(packed_words));
   out -= words;
-  _mm256_mask_storeu_epi16(out, static_cast<__mmask16>((1u << words) - 1),
-                           _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(full, x)));
   const __m512i y = _mm512_mask_srli_epi32(x, full, x, 16);
-  // y / f is below 2^20: a division of floats is at most one off, whatever the rounding, and is then put right.
-  __m512i q = _mm512_cvttps_epi32(_mm512_div_ps(_mm512_cvtepu32_ps(y), _mm512_cvtepi32_ps(f)));
-  __m512i r = _mm512_sub_epi32(y, _mm512_mullo_epi32(q, f));
-  const __mmask16 over = _mm512_movepi32_mask(r);
-  q = _mm512_mask_sub_epi32(q, over, q, _mm512_set1_epi32(1));
-  r = _mm512_mask_add_epi32(r, over, r, f);
-  const __mmask16 under = _mm512_cmpge_epu32_mask(r, f);
-  q = _mm512_mask_add_epi32(q, under, q, _mm512_set1_epi32(1));
-  r = _mm512_mask_sub_epi32(r, under, r, f);
-  return _mm512_mask_add_epi32(x, active, _mm512_add_epi32(_mm512_slli_epi32(q, kProbabilityBits), r),
-                               _mm512_srli_epi32(packed, 16));
+  // y / f is below 2^20, so a quotient of floats that is raised by 2^-21 is the true one or one more.
+  const __m512 raised = _mm512_mul_ps(_mm512_cvtepu32_ps(y), _mm512_set1_ps(1 + 0x1p-21f));
+  const __m512i q = _mm512_cvttps_epi32(_mm512_div_ps(raised, _mm512_cvtepi32_ps(f)));
+  const __m512i r = _mm512_sub_epi32(y, _mm512_mullo_epi32(q, f));
+  const __m512i next = _mm512_add_epi32(_mm512_add_epi32(_mm512_slli_epi32(q, kProbabilityBits), r),
+                                        _mm512_srli_epi32(packed, 16));
+  const __m512i one_less = _mm512_sub_epi32(_mm512_set1_epi32(kProbabilityScale), f);
+  return _mm512_mask_sub_epi32(_mm512_mask_mov_epi32(x, active, next),
+                               static_cast<__mmask16>(_mm512_movepi32_mask(r) & active), next, one_less);
 }
 
 template <std::size_t kGroups>

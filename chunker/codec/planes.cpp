@@ -46,13 +46,27 @@ std::uint32_t best_window(ByteView now, unsigned width, const FieldRule& rule) {
 }
 
 void count_tokens(const std::uint8_t* tokens, std::size_t count, std::uint64_t counts[256]) {
-  std::uint32_t part[4][256] = {};  // apart, so that equal neighbours do not wait for each other
+  std::uint32_t part[8][256] = {};  // apart, so that equal neighbours do not wait for each other
   std::size_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-    for (std::size_t k = 0; k < 4; ++k) ++part[k][tokens[i + k]];
+  for (; i + 8 <= count; i += 8) {
+    std::uint64_t eight = load_le<std::uint64_t>(tokens + i);
+    for (std::size_t k = 0; k < 8; ++k, eight >>= 8) ++part[k][eight & 0xFF];
   }
   for (; i < count; ++i) ++part[0][tokens[i]];
-  for (std::size_t s = 0; s < 256; ++s) counts[s] = std::uint64_t{part[0][s]} + part[1][s] + part[2][s] + part[3][s];
+  for (std::size_t s = 0; s < 256; ++s) {
+    counts[s] = 0;
+    for (const auto& p : part) counts[s] += p[s];
+  }
+}
+
+// Calls f with the place of each escape, in order, as long as it returns true.
+template <class F>
+void for_each_escape(const std::uint8_t* tokens, std::size_t count, F f) {
+  const std::uint8_t* const end = tokens + count;
+  for (const std::uint8_t* at = tokens; at != end; ++at) {
+    at = static_cast<const std::uint8_t*>(std::memchr(at, kOutside, static_cast<std::size_t>(end - at)));
+    if (at == nullptr || !f(static_cast<std::size_t>(at - tokens))) return;
+  }
 }
 
 }  // namespace
@@ -84,11 +98,13 @@ void PlanesCoder::encode_tokens(ByteView now, const ElementModel& model, Bytes& 
   if (rule.windowed()) {
     const std::uint64_t mask = (std::uint64_t{1} << rule.token_bits) - 1;
     writer.varint(counts[kOutside]);
-    for (std::size_t i = 0; i < count && counts[kOutside] != 0; ++i) {
-      if (tokens[i] != kOutside) continue;
-      const std::uint64_t value = load_element(now.data() + i * model.width, model.width) >> rule.token_shift & mask;
-      writer.u8(static_cast<std::uint32_t>(value));
-      writer.u8(static_cast<std::uint32_t>(value >> 8));
+    if (counts[kOutside] != 0) {
+      for_each_escape(tokens, count, [&](std::size_t i) {
+        const std::uint64_t value = load_element(now.data() + i * model.width, model.width) >> rule.token_shift & mask;
+        writer.u8(static_cast<std::uint32_t>(value));
+        writer.u8(static_cast<std::uint32_t>(value >> 8));
+        return true;
+      });
     }
   }
   Lanes lanes;
@@ -148,15 +164,18 @@ Status PlanesCoder::decode_tokens(ByteView body, const ElementModel& model, std:
   if (rule.windowed()) {
     const std::uint64_t mask = (std::uint64_t{1} << rule.token_bits) - 1;
     std::size_t next = 0;
-    for (std::size_t i = 0; i < count && !escapes.empty(); ++i) {
-      if (tokens[i] != kOutside) continue;
-      if (next == escapes.size()) return malformed("has too few escapes");
+    bool enough = true;
+    for_each_escape(tokens.data(), count, [&](std::size_t i) {
+      enough = next != escapes.size();
+      if (!enough) return false;
       const std::uint64_t value = load_le<std::uint16_t>(escapes.data() + next) & mask;
       next += 2;
       std::byte* at = slab.data() + i * model.width;
       const std::uint64_t bits = (load_element(at, model.width) & rule.rest_mask) | value << rule.token_shift;
       for (unsigned b = 0; b < model.width; ++b) at[b] = static_cast<std::byte>(bits >> (8 * b) & 0xFF);
-    }
+      return true;
+    });
+    if (!enough || next != escapes.size()) return malformed("has a wrong number of escapes");
   }
   return {};
 }

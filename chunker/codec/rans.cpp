@@ -25,7 +25,7 @@ std::span<const std::uint16_t> rans_encode(std::span<const RansSequence> sequenc
                                            std::vector<std::uint16_t>& scratch) {
   std::size_t total = 0;
   for (const auto& sequence : sequences) total += sequence.symbols.size();
-  constexpr std::size_t kBelow = 8;  // kernels may write that much below the first word
+  constexpr std::size_t kBelow = 16;  // kernels may write that much below the first word
   if (scratch.size() < total + kBelow) scratch.resize(total + total / 2 + kBelow);
   std::uint16_t* out = scratch.data() + scratch.size();
   for (std::size_t s = sequences.size(); s-- > 0;) {
