@@ -14,9 +14,9 @@ namespace p2pw::bench {
 class Competitor {
  public:
   virtual ~Competitor() = default;
-  // Appends what leads from `before` to `after`.
-  virtual void encode(ByteView before, ByteView after, Dtype dtype, Bytes& out) = 0;
-  // Turns `slab` from before to after; false when the frame does not decode. Null frames: the slab did not change.
+  // Appends what leads from `before` to `after`. May overwrite `before`, as a publisher's own copy.
+  virtual void encode(std::span<std::byte> before, ByteView after, Dtype dtype, Bytes& out) = 0;
+  // Turns `slab` from before to after; false when the frame does not decode.
   virtual bool decode(ByteView frame, Dtype dtype, std::span<std::byte> slab) = 0;
 };
 

@@ -58,9 +58,11 @@ Row measure(const Entry& entry, const Pair& pair, Region& work, const Settings& 
     const double copied = over_slabs(pair, settings, [&](unsigned, std::size_t s) {
       std::memcpy(work.data() + pair.slabs[s].offset, pair.new_slab(s).data(), pair.slabs[s].length);
     });
+    std::memcpy(work.data(), pair.before.data(), work.size());
     const double encoded = over_slabs(pair, settings, [&](unsigned t, std::size_t s) {
       frames[s].clear();
-      codecs[t]->encode(pair.old_slab(s), pair.new_slab(s), pair.slabs[s].dtype, frames[s]);
+      const std::span<std::byte> before(work.data() + pair.slabs[s].offset, pair.slabs[s].length);
+      codecs[t]->encode(before, pair.new_slab(s), pair.slabs[s].dtype, frames[s]);
     });
     std::memcpy(work.data(), pair.before.data(), work.size());
     const double decoded = over_slabs(pair, settings, [&](unsigned t, std::size_t s) {

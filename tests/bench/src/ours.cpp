@@ -10,7 +10,7 @@ namespace {
 
 class Delta : public Competitor {
  public:
-  void encode(ByteView before, ByteView after, Dtype dtype, Bytes& out) override {
+  void encode(std::span<std::byte> before, ByteView after, Dtype dtype, Bytes& out) override {
     digest_ = encoder_.encode_delta(before, after, dtype, out).digest;
   }
   // The digest is computed, as in a slot; comparing 16 bytes more would not show.
@@ -26,14 +26,12 @@ class Delta : public Competitor {
 
 class Published : public Delta {
  public:
-  Published()
-      : sealer_(FrameKey::derive(FleetSecret::generate(), {}), {}) {}
-  void encode(ByteView before, ByteView after, Dtype dtype, Bytes& out) override {
+  Published() : sealer_(FrameKey::derive(FleetSecret::generate(), {}), {}) {}
+  void encode(std::span<std::byte> before, ByteView after, Dtype dtype, Bytes& out) override {
     frame_.clear();
     Delta::encode(before, after, dtype, frame_);
     if (frame_.empty()) return;
-    slab_.assign(before.begin(), before.end());
-    const auto decoded = decoder_.decode_in_place(frame_, dtype, slab_);
+    const auto decoded = decoder_.decode_in_place(frame_, dtype, before);
     if (!decoded.ok() || decoded->digest != digest_) std::abort();
     sealer_.seal(BundleIndex(0), FrameIndex(index_++), SlabId::tensor(0), frame_, out);
   }
@@ -45,12 +43,12 @@ class Published : public Delta {
  private:
   FrameSealer sealer_;
   std::uint32_t index_ = 0;
-  Bytes frame_, slab_;
+  Bytes frame_;
 };
 
 class Anchor : public Delta {
  public:
-  void encode(ByteView, ByteView after, Dtype dtype, Bytes& out) override { encoder_.encode_anchor(after, dtype, out); }
+  void encode(std::span<std::byte>, ByteView after, Dtype dtype, Bytes& out) override { encoder_.encode_anchor(after, dtype, out); }
 };
 
 template <class T>
