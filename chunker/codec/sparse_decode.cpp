@@ -34,6 +34,7 @@ struct SparseDecoder::State {
   std::array<ClassPart, kClasses> parts;
   std::vector<std::uint8_t> head, plain;
   TokenBuffer tokens;
+  Scratch<std::uint32_t> coarse;  // where magnitudes have plain bits
 
   Status read_head(BitReader& in, std::uint64_t& lane_count, std::uint64_t& word_count);
   Status build_tables();
@@ -128,18 +129,28 @@ Status SparseDecoder::State::read_tokens(RansDecoder& rans) {
 
 template <class T>
 bool SparseDecoder::State::read_magnitudes(BitReader& in, ClassPart& part) {
+  using Signed = std::make_signed_t<T>;
   T* steps = reinterpret_cast<T*>(part.steps.data());
-  const auto magnitudes = tokens.span(part.steps_begin, part.steps_begin + part.count);
+  const std::uint8_t* magnitudes = tokens.bytes.data() + part.steps_begin;
+  std::uint32_t* places = coarse.reserve(part.count + 1);
+  std::size_t count = 0;
+  // Most magnitudes are small, but which are not is unpredictable: no branch depends on it.
   for (std::size_t i = 0; i < part.count; ++i) {
-    const unsigned token = magnitudes[i];
-    T magnitude = static_cast<T>(token + 1);
-    if (token >= kExactTokens) {
-      const bool foreseen = token != kUnforeseen;
-      const unsigned extra = foreseen ? extra_bits_of(token) : 8 * sizeof(T);
-      if (in.left() < extra) return false;
-      magnitude = static_cast<T>((foreseen ? base_of(token) : 0) + in.get_wide(extra) + 1);
-    }
-    steps[i] = steps[i] == 1 ? magnitude : static_cast<T>(T{0} - magnitude);
+    const T negative = static_cast<T>(static_cast<Signed>(steps[i]) >> (8 * sizeof(T) - 1));
+    const bool is_coarse = magnitudes[i] >= kExactTokens;
+    const T exact = static_cast<T>(is_coarse ? 1 : magnitudes[i] + 1);
+    steps[i] = static_cast<T>((exact ^ negative) - negative);
+    places[count] = static_cast<std::uint32_t>(i);
+    count += is_coarse ? 1 : 0;
+  }
+  for (std::size_t k = 0; k < count; ++k) {
+    const unsigned token = magnitudes[places[k]];
+    const bool foreseen = token != kUnforeseen;
+    const unsigned extra = foreseen ? extra_bits_of(token) : 8 * sizeof(T);
+    if (in.left() < extra) return false;
+    const T magnitude = static_cast<T>((foreseen ? base_of(token) : 0) + in.get_wide(extra) + 1);
+    T& step = steps[places[k]];
+    step = static_cast<Signed>(step) < 0 ? static_cast<T>(T{0} - magnitude) : magnitude;
   }
   return true;
 }

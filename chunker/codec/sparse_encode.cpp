@@ -14,6 +14,7 @@ struct SparseEncoder::State {
   struct ClassCode {
     ClassHead head;
     std::size_t gaps_begin = 0, steps_begin = 0, end = 0;  // in tokens
+    std::size_t coarse_begin = 0, coarse_end = 0;          // in coarse
     TokenCounts step_counts;
     RansModel step_model;
   };
@@ -25,6 +26,8 @@ struct SparseEncoder::State {
   BitWriter head, plain;
   TokenBuffer tokens;  // of all sequences
   Scratch<std::uint32_t> marks;
+  Scratch<std::uint32_t> coarse;  // where magnitudes have plain bits
+  std::size_t coarse_count = 0;
   std::vector<std::uint16_t> words;
 
   template <class T>
@@ -70,6 +73,20 @@ unsigned top_exponent(ByteView parent, const ElementModel& model) {
     if (above * kTopShare >= seen) return static_cast<unsigned>(e);
   }
   return 0;
+}
+
+TokenCounts count_tokens(const std::uint8_t* tokens, std::size_t count) {
+  std::uint32_t part[4][kMagnitudeTokens] = {};  // apart, so that equal neighbours do not wait for each other
+  std::size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    for (std::size_t k = 0; k < 4; ++k) ++part[k][tokens[i + k]];
+  }
+  for (; i < count; ++i) ++part[0][tokens[i]];
+  TokenCounts counts{};
+  for (const auto& p : part) {
+    for (unsigned t = 0; t < kMagnitudeTokens; ++t) counts[t] += p[t];
+  }
+  return counts;
 }
 
 // The positions below `universe` that are not in `positions`.
@@ -159,31 +176,50 @@ void SparseEncoder::State::code_steps(const ClassChanges& c, ClassCode& code) {
   plain.set_count(at);
   if (large == 0) return;
   code.head.steps = Steps::derived;
-  code.step_counts = {};
   std::uint8_t* to = tokens.grow(c.count);
   tokens.size += c.count;
+  code.coarse_begin = coarse_count;
+  std::uint32_t* places = coarse.reserve(coarse_count + c.count, coarse_count);
+  // Most magnitudes are small, but which are not is unpredictable: no branch depends on it.
   for (std::size_t i = 0; i < c.count; ++i) {
-    to[i] = magnitude_token(static_cast<T>(magnitude_of(steps[i]) - 1)).token;
-    ++code.step_counts[to[i]];
+    const T v = static_cast<T>(magnitude_of(steps[i]) - 1);
+    to[i] = static_cast<std::uint8_t>(std::min<T>(v, kExactTokens));
+    places[coarse_count] = static_cast<std::uint32_t>(i);
+    coarse_count += v >= kExactTokens ? 1 : 0;
   }
+  code.coarse_end = coarse_count;
+  for (std::size_t k = code.coarse_begin; k < coarse_count; ++k) {
+    to[places[k]] = magnitude_token(static_cast<T>(magnitude_of(steps[places[k]]) - 1)).token;
+  }
+  code.step_counts = count_tokens(to, c.count);
 }
 
 // The plain bits of magnitudes, now that the table is known.
 template <class T>
 void SparseEncoder::State::code_magnitudes(const ClassChanges& c, const ClassCode& code) {
   const T* steps = c.steps_as<T>();
-  std::uint8_t* token = tokens.bytes.data() + code.steps_begin;
-  for (std::size_t i = 0; i < c.count; ++i, ++token) {
-    if (*token < kExactTokens && code.step_model.has(*token)) continue;
+  std::uint8_t* step_tokens = tokens.bytes.data() + code.steps_begin;
+  const auto put = [&](std::size_t i) {
     const T v = static_cast<T>(magnitude_of(steps[i]) - 1);
-    plain.reserve(64);
-    if (code.step_model.has(*token)) {
-      const unsigned extra = extra_bits_of(*token);
+    std::uint8_t& token = step_tokens[i];
+    if (code.step_model.has(token)) {
+      const unsigned extra = extra_bits_of(token);
       plain.put_wide(v & ((std::uint64_t{1} << extra) - 1), extra);
     } else {
-      *token = kUnforeseen;
+      token = kUnforeseen;
       plain.put_wide(v, 8 * sizeof(T));
     }
+  };
+  bool exact_foreseen = true;
+  for (std::uint8_t token = 0; token < kExactTokens; ++token) {
+    exact_foreseen &= code.step_counts[token] == 0 || code.step_model.has(token);
+  }
+  if (exact_foreseen) {
+    plain.reserve((code.coarse_end - code.coarse_begin) * 8 * sizeof(T));
+    for (std::size_t k = code.coarse_begin; k < code.coarse_end; ++k) put(coarse.data()[k]);
+  } else {
+    plain.reserve(c.count * 8 * sizeof(T));
+    for (std::size_t i = 0; i < c.count; ++i) put(i);
   }
 }
 
@@ -245,6 +281,7 @@ void SparseEncoder::State::put(Bytes& out) {
   head.clear();
   plain.clear();
   tokens.size = 0;
+  coarse_count = 0;
   for (unsigned k = 0; k < class_count(); ++k) code_class(changes[k], codes[k]);
   choose_tables();
   for (unsigned k = 0; k < class_count(); ++k) {
