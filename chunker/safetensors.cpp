@@ -1,8 +1,8 @@
 #include "chunker/safetensors.h"
 
+#include <simdjson.h>
+
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <unordered_set>
 
 #include "chunker/name_set.h"
 #include "chunker/text.h"
@@ -11,206 +11,119 @@
 namespace p2pw {
 namespace {
 
-using Json = nlohmann::json;
+namespace dom = simdjson::dom;
 
-// Where the parser stands. Every value is consumed in exactly one of these.
-enum class At {
-  start,          // before the top-level object
-  top,            // in it: keys are tensor names or __metadata__
-  tensor_value,   // after a tensor name: expects '{'
-  tensor,         // in a tensor's object
-  dtype,          // expects the dtype string
-  shape_value,    // expects '['
-  shape,          // in the shape
-  offsets_value,  // expects '['
-  offsets,        // in data_offsets
-  meta_value,     // after __metadata__: expects '{'
-  meta,           // in it
-  meta_string,    // expects a string
-  skipped,        // in or before the value of an unknown key, depth_ brackets deep
-  end,            // after the top-level object
-};
-
-class HeaderSax : public nlohmann::json_sax<Json> {
- public:
-  std::vector<TensorEntry> tensors;  // begin and end as in data_offsets
-  std::string reason;                // why parsing stopped
-
-  bool null() override { return scalar("null"); }
-  bool boolean(bool) override { return scalar("a boolean"); }
-  bool number_integer(number_integer_t) override { return scalar("a negative number"); }
-  bool number_float(number_float_t, const string_t&) override {
-    return scalar("a number that is not a 64-bit unsigned integer");
+std::string kind_of(dom::element value) {
+  switch (value.type()) {
+    case dom::element_type::ARRAY: return "an array";
+    case dom::element_type::OBJECT: return "an object";
+    case dom::element_type::STRING: return "a string";
+    case dom::element_type::BOOL: return "a boolean";
+    case dom::element_type::NULL_VALUE: return "null";
+    case dom::element_type::INT64: return value.get_int64().value_unsafe() < 0 ? "a negative number" : "a number";
+    case dom::element_type::UINT64: return "a number";
+    case dom::element_type::DOUBLE: return "a fraction";
   }
-  bool binary(binary_t&) override { return stop("binary data"); }
+  return "something else";
+}
 
-  bool number_unsigned(number_unsigned_t value) override {
-    if (at_ == At::shape) {
-      if (current().shape.size() == limits::kMaxTensorRank) return stop("its shape has more than 64 dimensions");
-      current().shape.push_back(value);
-      return true;
-    }
-    if (at_ == At::offsets) {
-      if (offsets_ == 2) return stop("data_offsets has more than two numbers");
-      (offsets_++ == 0 ? current().begin : current().end) = value;
-      return true;
-    }
-    return scalar("a number");
+// The parts of a tensor's entry. Each returns why its value is not good; empty when it is.
+std::string read_dtype(dom::element value, TensorEntry& tensor) {
+  std::string_view name;
+  if (value.get_string().get(name) != simdjson::SUCCESS) return "dtype must be a string, not " + kind_of(value);
+  auto dtype = dtype_from_name(name);
+  if (!dtype) return "unknown dtype \"" + printable(name) + "\"";
+  tensor.dtype = *dtype;
+  return {};
+}
+
+std::string read_shape(dom::element value, TensorEntry& tensor) {
+  dom::array dims;
+  if (value.get_array().get(dims) != simdjson::SUCCESS) {
+    return "shape must be an array of unsigned integers, found " + kind_of(value);
   }
-
-  bool string(string_t& value) override {
-    if (at_ == At::dtype) {
-      auto dtype = dtype_from_name(value);
-      if (!dtype) return stop("unknown dtype \"" + printable(value) + "\"");
-      current().dtype = *dtype;
-      at_ = At::tensor;
-      return true;
+  tensor.shape.reserve(std::min(dims.size(), limits::kMaxTensorRank));
+  for (dom::element dim : dims) {
+    std::uint64_t number = 0;
+    if (dim.get_uint64().get(number) != simdjson::SUCCESS) {
+      return "shape must be an array of unsigned integers, found " + kind_of(dim);
     }
-    if (at_ == At::meta_string) {
-      at_ = At::meta;
-      return true;
-    }
-    return scalar("a string");
+    if (tensor.shape.size() == limits::kMaxTensorRank) return "its shape has more than 64 dimensions";
+    tensor.shape.push_back(number);
   }
+  return {};
+}
 
-  bool start_object(std::size_t) override {
-    switch (at_) {
-      case At::start: at_ = At::top; return true;
-      case At::tensor_value: at_ = At::tensor; return true;
-      case At::meta_value: at_ = At::meta; return true;
-      case At::skipped: ++depth_; return true;
-      default: return scalar("an object");
+std::string read_offsets(dom::element value, TensorEntry& tensor) {
+  dom::array pair;
+  std::string expected = "data_offsets must be an array of two unsigned integers, found ";
+  if (value.get_array().get(pair) != simdjson::SUCCESS) return expected + kind_of(value);
+  std::size_t count = 0;
+  for (dom::element offset : pair) {
+    if (count == 2) return "data_offsets has more than two numbers";
+    if (offset.get_uint64().get(count++ == 0 ? tensor.begin : tensor.end) != simdjson::SUCCESS) {
+      return expected + kind_of(offset);
     }
   }
+  return count == 2 ? "" : "data_offsets needs two numbers";
+}
 
-  bool end_object() override {
-    switch (at_) {
-      case At::top: at_ = At::end; return true;
-      case At::meta: at_ = At::top; return true;
-      case At::tensor: at_ = At::top; return complete();
-      default: return leave_skipped();
+std::string read_tensor(dom::element value, TensorEntry& tensor) {
+  dom::object fields;
+  if (value.get_object().get(fields) != simdjson::SUCCESS) return "expected an object, found " + kind_of(value);
+  struct Part {
+    std::string_view key;
+    std::string (*read)(dom::element, TensorEntry&);
+    bool seen = false;
+  };
+  Part parts[] = {{"dtype", read_dtype}, {"shape", read_shape}, {"data_offsets", read_offsets}};
+  for (dom::key_value_pair field : fields) {
+    for (Part& part : parts) {
+      if (field.key != part.key) continue;
+      if (std::exchange(part.seen, true)) return "the key \"" + std::string(part.key) + "\" occurs twice";
+      std::string why = part.read(field.value, tensor);
+      if (!why.empty()) return why;
     }
   }
+  for (const Part& part : parts) {
+    if (!part.seen) return std::string(part.key) + " is missing";
+  }
+  return {};
+}
 
-  bool start_array(std::size_t) override {
-    switch (at_) {
-      case At::shape_value: at_ = At::shape; return true;
-      case At::offsets_value: at_ = At::offsets; return true;
-      case At::skipped: ++depth_; return true;
-      default: return scalar("an array");
+std::string check_metadata(dom::element value) {
+  dom::object fields;
+  if (value.get_object().get(fields) != simdjson::SUCCESS) {
+    return "__metadata__ must be an object, not " + kind_of(value);
+  }
+  std::vector<std::string_view> keys;
+  for (dom::key_value_pair field : fields) {
+    if (!field.value.is_string()) return "__metadata__ must map strings to strings, found " + kind_of(field.value);
+    keys.push_back(field.key);
+  }
+  if (auto twice = NameSet(keys).repeated()) return "__metadata__ has the key \"" + printable(*twice) + "\" twice";
+  return {};
+}
+
+// The entries of the whole header, begin and end as in data_offsets.
+std::string read_entries(dom::object header, std::vector<TensorEntry>& tensors) {
+  std::vector<std::string_view> keys;
+  for (dom::key_value_pair field : header) {
+    keys.push_back(field.key);
+    if (field.key == "__metadata__") {
+      std::string why = check_metadata(field.value);
+      if (!why.empty()) return why;
+      continue;
     }
+    if (tensors.size() == limits::kMaxTensors) return "more than 16,000,000 tensors";
+    TensorEntry& tensor = tensors.emplace_back();
+    tensor.name = field.key;
+    std::string why = read_tensor(field.value, tensor);
+    if (!why.empty()) return "tensor \"" + printable(field.key) + "\": " + why;
   }
-
-  bool end_array() override {
-    switch (at_) {
-      case At::shape: at_ = At::tensor; return true;
-      case At::offsets:
-        if (offsets_ != 2) return stop("data_offsets needs two numbers");
-        at_ = At::tensor;
-        return true;
-      default: return leave_skipped();
-    }
-  }
-
-  bool key(string_t& name) override {
-    switch (at_) {
-      case At::top: return top_key(name);
-      case At::tensor: return tensor_key(name);
-      case At::meta:
-        if (!meta_keys_.insert(name).second) return stop("__metadata__ has the key \"" + printable(name) + "\" twice");
-        at_ = At::meta_string;
-        return true;
-      default: return true;  // inside a skipped value
-    }
-  }
-
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    if (reason.empty()) reason = "the header is not valid UTF-8 JSON at byte " + std::to_string(position);
-    return false;
-  }
-
- private:
-  TensorEntry& current() { return tensors.back(); }
-
-  // Names are compared when all are there.
-  bool top_key(string_t& name) {
-    if (name == "__metadata__") {
-      if (std::exchange(has_meta_, true)) return stop_plain("the key \"__metadata__\" occurs twice");
-      at_ = At::meta_value;
-      return true;
-    }
-    if (tensors.size() == limits::kMaxTensors) return stop_plain("more than 16,000,000 tensors");
-    tensors.emplace_back().name = std::move(name);
-    has_dtype_ = has_shape_ = has_offsets_ = false;
-    offsets_ = 0;
-    at_ = At::tensor_value;
-    return true;
-  }
-
-  bool tensor_key(const string_t& name) {
-    auto field = [&](bool& seen, At next) {
-      if (seen) return stop("the key \"" + name + "\" occurs twice");
-      seen = true;
-      at_ = next;
-      return true;
-    };
-    if (name == "dtype") return field(has_dtype_, At::dtype);
-    if (name == "shape") return field(has_shape_, At::shape_value);
-    if (name == "data_offsets") return field(has_offsets_, At::offsets_value);
-    at_ = At::skipped;
-    depth_ = 0;
-    return true;
-  }
-
-  bool complete() {
-    if (!has_dtype_) return stop("dtype is missing");
-    if (!has_shape_) return stop("shape is missing");
-    if (!has_offsets_) return stop("data_offsets is missing");
-    return true;
-  }
-
-  // A value that is not welcome here, unless it lies under a key that is skipped.
-  bool scalar(const std::string& what) {
-    if (at_ == At::skipped) {
-      if (depth_ == 0) at_ = At::tensor;
-      return true;
-    }
-    switch (at_) {
-      case At::start: return stop_plain("the header must be a JSON object, not " + what);
-      case At::tensor_value: return stop("expected an object, found " + what);
-      case At::dtype: return stop("dtype must be a string, not " + what);
-      case At::shape_value:
-      case At::shape: return stop("shape must be an array of unsigned integers, found " + what);
-      case At::offsets_value:
-      case At::offsets: return stop("data_offsets must be an array of two unsigned integers, found " + what);
-      case At::meta_value: return stop_plain("__metadata__ must be an object, not " + what);
-      case At::meta_string: return stop_plain("__metadata__ must map strings to strings, found " + what);
-      default: return stop_plain("unexpected " + what);
-    }
-  }
-
-  bool leave_skipped() {
-    if (at_ != At::skipped || depth_ == 0) return stop_plain("unexpected closing bracket");
-    if (--depth_ == 0) at_ = At::tensor;
-    return true;
-  }
-
-  bool stop_plain(std::string why) {
-    reason = std::move(why);
-    return false;
-  }
-  bool stop(const std::string& why) {
-    if (tensors.empty() || at_ == At::meta) return stop_plain(why);
-    return stop_plain("tensor \"" + printable(current().name) + "\": " + why);
-  }
-
-  At at_ = At::start;
-  std::size_t depth_ = 0;
-  int offsets_ = 0;
-  bool has_dtype_ = false, has_shape_ = false, has_offsets_ = false;  // of the current tensor
-  bool has_meta_ = false;
-  std::unordered_set<std::string> meta_keys_;
-};
+  if (auto twice = NameSet(keys).repeated()) return "the key \"" + printable(*twice) + "\" occurs twice";
+  return {};
+}
 
 // Bytes of a tensor, or why there is no such number.
 Result<std::uint64_t> tensor_bytes(Dtype dtype, const std::vector<std::uint64_t>& shape) {
@@ -242,13 +155,6 @@ std::string check_tensor(const TensorEntry& t, std::uint64_t data_bytes) {
            std::to_string(t.end - t.begin);
   }
   return {};
-}
-
-std::optional<std::string_view> repeated_name(const std::vector<TensorEntry>& tensors) {
-  std::vector<std::string_view> names;
-  names.reserve(tensors.size());
-  for (const TensorEntry& t : tensors) names.push_back(t.name);
-  return NameSet(names).repeated();
 }
 
 Status check_spans(const std::vector<TensorEntry>& tensors, std::uint64_t data_bytes, std::string_view file,
@@ -295,18 +201,15 @@ Result<std::vector<TensorEntry>> parse_safetensors_header(ByteView header, std::
   if (header_bytes != header.size()) return refuse("the header is not as long as it says");
   std::string_view json = as_text(header.subspan(kSafetensorsPrefix));
   if (json.empty() || json[0] != '{') return refuse("the header does not start with '{'");
-  // The JSON library takes a NUL for the end of its input, so what follows one would go unread.
-  if (json.find('\0') != std::string_view::npos) return refuse("the header holds a NUL byte");
 
-  HeaderSax sax;
-  try {
-    if (!Json::sax_parse(json.begin(), json.end(), &sax)) return refuse(sax.reason);
-  } catch (const std::exception& e) {
-    return refuse(std::string("the header cannot be read: ") + e.what());
+  dom::parser parser;
+  dom::object root;
+  simdjson::error_code bad = parser.parse(json.data(), json.size()).get_object().get(root);
+  if (bad != simdjson::SUCCESS) {
+    return refuse(std::string("the header is not valid UTF-8 JSON: ") + simdjson::error_message(bad));
   }
-
-  std::vector<TensorEntry> tensors = std::move(sax.tensors);
-  if (auto twice = repeated_name(tensors)) return refuse("the key \"" + printable(*twice) + "\" occurs twice");
+  std::vector<TensorEntry> tensors;
+  if (std::string why = read_entries(root, tensors); !why.empty()) return refuse(why);
   std::uint64_t data_bytes = file_bytes - header_bytes;
   for (const TensorEntry& t : tensors) {
     std::string why = check_tensor(t, data_bytes);

@@ -137,6 +137,23 @@ TEST(Layout, RefusesMoreSlabsThanTheLimit) {
   ASSERT_FALSE(layout.ok());
 }
 
+// The layout hash stands in signed records: these numbers never change. (Python: sha256(table + header) and so on.)
+TEST(Layout, TheFileTableAndHashesArePinned) {
+  const std::string json = R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})";
+  Bytes header = header_of(json);
+  auto table = FileTable::make({{"m.safetensors", header.size() + 4, header.size(), {}}, {"config.json", 7, 0, {}}},
+                               ErrorCode::bad_input);
+  ASSERT_TRUE(table.ok());
+  EXPECT_EQ(to_hex(table->encoded()), "01020b636f6e6669672e6a736f6e07000d6d2e7361666574656e736f7273413d");
+  auto layout = Layout::from_parts(table->encoded(), {header});
+  ASSERT_TRUE(layout.ok());
+  EXPECT_EQ(layout->hash().hex(), "3f8924516812f7a3cb7e0ee997fb658ac4e43678d402bb880b809051c9777d32");
+  std::vector<Digest> digests(3);
+  for (std::size_t i = 0; i < 48; ++i) digests[i / 16].data[i % 16] = static_cast<std::uint8_t>(i);
+  EXPECT_EQ(slab_table_hash(layout->hash(), std::span(digests).first(2), std::span(digests).subspan(2)).hex(),
+            "c14fa21e817e506fea822823d21adfd41073f142095db2042157bf1ba80e3ec5");
+}
+
 TEST(Layout, TheTableHashCoversLayoutAndEveryDigest) {
   LayoutHash layout;
   std::vector<Digest> bytes(2), tensors(3);
