@@ -220,7 +220,7 @@ def played_run(**changes):
     run = Thing(
         scenario=read, fleet=fleet, versions=[version], complete=True, verify=lambda: {"r1-n1": "", "r2-n1": ""},
         received_before={}, traffic={name: (netem.Traffic(), down) for name in ("home", "r1", "r2")},
-        control_into_before={"r1": 0, "r2": 0}, control_before=0, retransmitted=0, congestion="cubic", others=0.0, metrics={},
+        control_into_before={"r1": 0, "r2": 0}, payload_into_before={"r1": 0, "r2": 0}, control_before=0, retransmitted=0, congestion="cubic", others=0.0, metrics={},
         cpu={"trainer": 2.0, "r1-n1": 4.0}, faults=Thing(hit={}), report=lambda line: None,
         bulk={1: Thing(at={"p": 101.9}), 2: Thing(at={"p": 102.7})}, network=Thing(lan_port=lambda node: "p"),
         bare=lambda size: bare.Bare(1e8, 9e7, "cubic", 2.0, 1.9, 2.5, "home-r1", "cubic"))
