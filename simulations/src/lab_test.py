@@ -9,7 +9,7 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from lab import bare, faults, netem, payload, scenario, tree  # noqa: E402
+from lab import bare, faults, netem, payload, report, router, scenario, tree  # noqa: E402
 from lab.host import LabError  # noqa: E402
 from lab.ledger import Ledger  # noqa: E402
 
@@ -192,6 +192,88 @@ class FaultTimes(unittest.TestCase):
         plan.step(2, 0.0)
         self.assertEqual(network.done, ["cut r2", "heal r2"])
         self.assertFalse(plan.pending())
+
+
+class Thing:
+    """Whatever has these attributes."""
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+
+def played_run(**changes):
+    """A run of one version to r1 and r2, as report.assemble() sees it when it is over."""
+    read = parsed(REGIONS)
+    ledger = Ledger()
+    ledger.update("trainer", "home", status(1, "r1", 1000))
+    ledger.update("r1-n1", "r1", status(1, "r2", 1000))
+    daemons = {name: Thing(name=name, region=region, node=Thing(access=access)) for name, region, access in
+               (("trainer", "home", 0), ("r1-n1", "r1", 1), ("r2-n1", "r2", 2))}
+    fleet = Thing(
+        ledger=ledger, daemons=daemons, live_nodes=lambda: [daemons["r1-n1"], daemons["r2-n1"]], late=lambda name: False,
+        staged_at=lambda name, version: {"r1-n1": 102.0, "r2-n1": 103.0}[name],
+        first_chunk={("r1-n1", 2): 100.143, ("r2-n1", 2): 100.3}, seen={"r1-n1": {2}, "r2-n1": {2}},
+        usage=Thing(peak={"trainer": 5, "r1-n1": 6}), close=lambda: None)
+    version = Thing(number=2, dead=False, start_of_clock=lambda: 100.0, reading=Thing(by=lambda at: 30 if at >= 100.1 else 0),
+                    seed=Thing(reply=lambda: {"delta_bytes": 1 << 30, "input_bytes": 60}))
+    down = netem.Traffic(1046 + 66, 2, 0)  # one data packet and one acknowledgement
+    run = Thing(
+        scenario=read, fleet=fleet, versions=[version], complete=True, verify=lambda: {"r1-n1": "", "r2-n1": ""},
+        received_before={}, traffic={name: (netem.Traffic(), down) for name in ("home", "r1", "r2")},
+        control_into_before={"r1": 0, "r2": 0}, payload_into_before={"r1": 0, "r2": 0}, control_before=0, retransmitted=0, congestion="cubic", others=0.0, metrics={},
+        cpu={"trainer": 2.0, "r1-n1": 4.0}, faults=Thing(hit={}), report=lambda line: None,
+        bulk={1: Thing(at={"p": 101.9}), 2: Thing(at={"p": 102.7})}, network=Thing(lan_port=lambda node: "p"),
+        bare=lambda size: bare.Bare(1e8, 9e7, "cubic", 2.0, 1.9, 2.5, "home-r1", "cubic"))
+    for name, value in changes.items():
+        setattr(run, name, value)
+    return run
+
+
+class Reports(unittest.TestCase):
+    def test_a_good_run(self):
+        said = report.assemble(played_run())
+        self.assertTrue(said["bit_identical"])
+        self.assertEqual(said["last_node_seconds"], 3.0)
+        self.assertEqual((said["ratio_to_bound"], said["ratio_to_floor"]), (1.5, 1.2))
+        self.assertEqual(said["trainer_upload_copies"], 1.0)
+        self.assertEqual(said["wan_payload_copies"], {"r1": 1.0, "r2": 1.0})
+        self.assertEqual(said["wan_wire_copies"], {"r1": 1.112, "r2": 1.112})
+        self.assertEqual((said["first_chunk_fraction"], said["first_chunk_seconds"]), (0.5, 0.3))
+        self.assertEqual(said["staged_after_last_byte_seconds"], 0.3)
+        self.assertEqual(said["cpu_seconds_per_gib"]["trainer"], 2.0)
+
+    def test_every_key_of_the_contract_is_there(self):
+        wanted = {"bound_seconds", "floor_seconds", "rate_asked", "rate_measured", "last_node_seconds", "ratio_to_bound",
+                  "ratio_to_floor", "trainer_upload_copies", "wan_payload_copies", "wan_wire_copies", "retransmitted_bytes",
+                  "control_bytes", "bit_identical", "rss_anon_bytes", "cpu_seconds_per_gib", "first_chunk_fraction",
+                  "first_chunk_seconds", "staged_after_last_byte_seconds"}
+        self.assertEqual(wanted - report.assemble(played_run()).keys(), set())
+        self.assertEqual(wanted - report.assemble(played_run(complete=False)).keys(), set())
+
+    def test_what_makes_it_no_success(self):
+        self.assertFalse(report.assemble(played_run(complete=False))["bit_identical"])
+        self.assertFalse(report.assemble(played_run(verify=lambda: {"r1-n1": "", "r2-n1": "differs"}))["bit_identical"])
+        self.assertFalse(report.assemble(played_run(verify=dict))["bit_identical"])
+        run = played_run()
+        run.versions.insert(0, Thing(number=1, dead=True))
+        self.assertTrue(report.assemble(run)["bit_identical"])
+        run.fleet.seen["r2-n1"] = {1, 2}
+        self.assertFalse(report.assemble(run)["bit_identical"])
+
+    def test_bytes_that_nobody_admits_to_are_a_warning(self):
+        run = played_run()
+        self.assertTrue(any("r2" in line for line in report.assemble(played_run(
+            traffic={**run.traffic, "r2": (netem.Traffic(), netem.Traffic(2000, 2, 0))}))["warnings"]))
+
+
+class Requests(unittest.TestCase):
+    def test_they_fit_the_routers_console_and_keep_their_order(self):
+        commands = [["tc", "x" * 90, str(i)] for i in range(100)]
+        groups = list(router._by_size(commands, 2000))
+        self.assertEqual(sum(groups, []), commands)
+        self.assertGreater(len(groups), 4)
+        self.assertTrue(all(len(str(group)) < 2600 for group in groups))
+        self.assertEqual(list(router._by_size([["y" * 5000]], 2000)), [[["y" * 5000]]])
 
 
 class Comparison(unittest.TestCase):

@@ -23,12 +23,13 @@ class Ledger:
             links[entry["node"]] = entry if not old else _larger(old, entry)
 
     def _entries(self, versions):
+        """What crossed regions; `versions` None = of all of them."""
         for (name, _), copies in self._copies.items():
             for (_, version, region), entry in copies.items():
-                if version in versions and region != self._regions[name]:
+                if (versions is None or version in versions) and region != self._regions[name]:
                     yield name, region, entry
 
-    def payload_into(self, region, versions):
+    def payload_into(self, region, versions=None):
         return sum(entry["payload_bytes"] for _, into, entry in self._entries(versions) if into == region)
 
     def payload_from(self, sender, versions):

@@ -1,6 +1,6 @@
 """From one run's readings to the JSON of the lab."""
 
-from .netem import FULL_PAYLOAD
+from .host import LabError
 
 GIB = 1 << 30
 CROSS_CHECK = 0.005       # wire against senders' counters
@@ -54,16 +54,18 @@ def late_copies(run, counted):
             for region in run.scenario.remote() if region.joins_at_seconds}
 
 
-def cross_check(run, counted):
-    """How much more TCP payload netem saw come into each region than the senders say they wrote, as a share."""
+def cross_check(run):
+    """How much more TCP payload netem saw come into each region than the senders say they wrote, as a share.
+
+    Of all versions: what is left of a dead one may still be on its way.
+    """
     ledger = run.fleet.ledger
     result = {}
     for region in run.scenario.remote():
-        if not region.nodes or region.joins_at_seconds:
-            continue
         control = ledger.control_into(region.name) - run.control_into_before[region.name]
-        told = ledger.payload_into(region.name, counted) * (1 + TLS_RECORD) + control
-        if told:
+        payload = ledger.payload_into(region.name) - run.payload_into_before[region.name]
+        told = payload * (1 + TLS_RECORD) + control
+        if payload > 0:
             result[region.name] = run.traffic[region.name][1].payload() / told - 1
     return result
 
@@ -111,67 +113,99 @@ def usage(run, delta_bytes, used):
     return memory, {role: sum(times) / len(times) / gib for role, times in cpu.items()} if gib else {}
 
 
-def assemble(run):
-    versions = [version for version in run.versions if not version.dead]
-    last = versions[-1]
-    counted = {version.number for version in versions}
-    used = sum(run.fleet.ledger.used_bytes(number) for number in counted)
-    delta_bytes = sum(v.seed.reply().get("delta_bytes") or run.fleet.ledger.used_bytes(v.number) for v in versions)
-    differences = run.verify()
-    for name, words in differences.items():
-        if words:
-            run.report(f"{name}: {words}")
-    dead = {v.number for v in run.versions if v.dead}
-    resurrected = sorted(name for name, seen in run.fleet.seen.items() if seen & dead)
-    seconds = {v.number: node_seconds(run, v) for v in versions}
-    slowest = max((max(of.values()) for of in seconds.values() if of), default=None)
-    payload, wire, upload = copies(run, counted, used)
+def times(run, versions):
+    seconds = {version.number: node_seconds(run, version) for version in versions}
     fraction, first_seconds = first_chunk(run, versions[0])
-    memory, cpu = usage(run, delta_bytes, used)
-    tail = after_last_byte(run, last)
-    checked = cross_check(run, counted)
-    run.fleet.close()
-    each = delta_bytes / len(versions)
-    bare = run.bare(int(each)) if run.complete else None
-    warnings = [f"{name}: netem saw {more:+.2%} of what senders wrote" for name, more in checked.items()
-                if abs(more) > CROSS_CHECK]
-    if run.others > BUSY:
-        warnings.append(f"other programs used {run.others:.0%} of this machine meanwhile: times say little")
-    return rounded({
-        "scenario": run.scenario.name,
-        "complete": run.complete,
-        "bit_identical": run.complete and bool(differences) and not any(differences.values()) and not resurrected,
-        "delta_bytes": delta_bytes,
-        "versions": len(versions),
-        "dead_versions": sorted(dead),
+    return {
+        "last_node_seconds": max((max(of.values()) for of in seconds.values() if of), default=None),
+        "first_chunk_fraction": fraction,
+        "first_chunk_seconds": first_seconds,
+        "staged_after_last_byte_seconds": after_last_byte(run, versions[-1]),
+        "node_seconds": {str(number): of for number, of in seconds.items()},
+    }
+
+
+def bytes_moved(run, counted, used):
+    ledger = run.fleet.ledger
+    payload, wire, upload = copies(run, counted, used)
+    return {
+        "trainer_upload_copies": upload,
+        "wan_payload_copies": payload,
+        "wan_wire_copies": wire,
+        "late_region_copies": late_copies(run, counted),
+        "retransmitted_bytes": run.retransmitted,
+        "duplicate_bytes": ledger.duplicates(counted),
+        "control_bytes": ledger.control_bytes() - run.control_before,
+        "wire_over_payload": cross_check(run),
+        "senders": ledger.senders(counted),
+    }
+
+
+def against_bare_tcp(bare, slowest):
+    """All null without a complete run: then nothing was measured."""
+    return {
         "bound_seconds": bare and bare.bound_seconds,
         "bound_asked_seconds": bare and bare.bound_asked_seconds,
         "floor_seconds": bare and bare.floor_seconds,
         "rate_asked": bare and bare.rate_asked,
         "rate_measured": bare and bare.rate_measured,
-        "last_node_seconds": slowest,
         "ratio_to_bound": bare and slowest and slowest / bare.bound_seconds,
         "ratio_to_floor": bare and slowest and slowest / bare.floor_seconds,
-        "trainer_upload_copies": upload,
-        "wan_payload_copies": payload,
-        "wan_wire_copies": wire,
-        "retransmitted_bytes": run.retransmitted,
-        "duplicate_bytes": run.fleet.ledger.duplicates(counted),
-        "control_bytes": run.fleet.ledger.control_bytes() - run.control_before,
-        "rss_anon_bytes": memory,
-        "cpu_seconds_per_gib": cpu,
-        "first_chunk_fraction": fraction,
-        "first_chunk_seconds": first_seconds,
-        "staged_after_last_byte_seconds": tail,
-        "node_seconds": {str(number): of for number, of in seconds.items()},
-        "wire_over_payload": checked,
-        "congestion": run.congestion,
         "rate_congestion": bare and bare.rate_congestion,
         "floor_edge": bare and bare.floor_edge,
-        "late_region_copies": late_copies(run, counted),
-        "senders": run.fleet.ledger.senders(counted),
+    }
+
+
+def identical(run, dead):
+    """Whether every live node has the last version, bit for bit, and none ever had a dead one."""
+    differences = run.verify()
+    for name, words in differences.items():
+        if words:
+            run.report(f"{name}: {words}")
+    resurrected = sorted(name for name, seen in run.fleet.seen.items() if seen & dead)
+    if resurrected:
+        run.report(f"had a dead version: {', '.join(resurrected)}")
+    return run.complete and bool(differences) and not any(differences.values()) and not resurrected
+
+
+def warnings(run, checked):
+    """A region that was cut off gets less than was written towards it."""
+    cut = {fault.target for fault in run.scenario.faults if fault.do == "cut"}
+    lines = [f"{name}: netem saw {more:+.2%} of what senders wrote" for name, more in checked.items()
+             if more > CROSS_CHECK or (more < -CROSS_CHECK and not cut)]
+    if run.others > BUSY:
+        lines.append(f"other programs used {run.others:.0%} of this machine meanwhile: times say little")
+    return lines
+
+
+def assemble(run):
+    versions = [version for version in run.versions if not version.dead]
+    dead = {version.number for version in run.versions if version.dead}
+    counted = {version.number for version in versions}
+    if not versions:
+        raise LabError("no version lived")
+    used = sum(run.fleet.ledger.used_bytes(number) for number in counted)
+    delta_bytes = sum(v.seed.reply().get("delta_bytes") or run.fleet.ledger.used_bytes(v.number) for v in versions)
+    bit_identical = identical(run, dead)
+    timed, moved = times(run, versions), bytes_moved(run, counted, used)
+    memory, cpu = usage(run, delta_bytes, used)
+    run.fleet.close()
+    bare = run.bare(delta_bytes // len(versions)) if run.complete else None
+    return rounded({
+        "scenario": run.scenario.name,
+        "complete": run.complete,
+        "bit_identical": bit_identical,
+        "versions": len(versions),
+        "dead_versions": sorted(dead),
+        "delta_bytes": delta_bytes,
+        **against_bare_tcp(bare, timed["last_node_seconds"]),
+        **timed,
+        **moved,
+        "rss_anon_bytes": memory,
+        "cpu_seconds_per_gib": cpu,
+        "congestion": run.congestion,
         "metrics": run.metrics,
         "faults": run.faults.hit,
         "other_cpu_share": run.others,
-        "warnings": warnings,
+        "warnings": warnings(run, moved["wire_over_payload"]),
     })

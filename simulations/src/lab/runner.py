@@ -221,6 +221,7 @@ class Run:
         self._busy_before = self._others_busy()
         self.metrics_before = self.fleet.metrics(METRICS)
         self.control_before = self.fleet.ledger.control_bytes()
+        self.payload_into_before = {r.name: self.fleet.ledger.payload_into(r.name) for r in self.scenario.regions}
         self.control_into_before = {r.name: self.fleet.ledger.control_into(r.name) for r in self.scenario.regions}
         self.received_before = self.fleet.ledger.link_payload()
         self.retransmitted_before = self.network.retransmitted_segments()
