@@ -43,7 +43,8 @@ class RebuildEvents {
     std::string reason;
   };
   virtual void slab_lost(const LostSlab& lost) = 0;
-  // A frame whose chunks had passed their check does not open any more: the bundle file is damaged.
+  // A frame whose chunks had passed their check does not open any more: the bundle file is damaged. Open the file anew,
+  // which finds out which chunks are still good, hand it over with add_bundle() again, and fetch the others.
   virtual void bundle_damaged(const BundleId& bundle, FrameIndex frame, const Error& error) = 0;
   // What the publisher signed cannot be rebuilt (does not decode, does not hash to its seal, not the parent it names).
   virtual void run_failed(const RunId& run, Version version, const Error& error) = 0;
@@ -69,7 +70,8 @@ class Rebuilder {
 
   // A run begins. `sealer` opens its frames. Known runs are ignored.
   void open_run(const RunId& run, const OpenRecord& open, std::shared_ptr<const FrameSealer> sealer);
-  // A bundle of a known run, with its decoded meta; chunks that `file` has count as arrived.
+  // A bundle of a known run, with its decoded meta; chunks that `file` has count as arrived. Again for a known bundle:
+  // `file` takes the place of the one before.
   void add_bundle(const BundleId& id, const BundleRecord& record, std::shared_ptr<const BundleMeta> meta,
                   std::shared_ptr<BundleFile> file);
   void chunk_arrived(const BundleId& id, ChunkIndex chunk);

@@ -36,7 +36,15 @@ Status RebuildRun::note_frame(FramePlace place, const FrameEntry& entry) {
 
 Status RebuildRun::add_bundle(Bundle bundle, std::vector<std::uint32_t>& slabs) {
   std::uint32_t index = bundle.record.index.value();
-  if (bundles_.contains(index)) return {};
+  if (auto known = bundles_.find(index); known != bundles_.end()) {
+    if (known->second.id != bundle.id) {
+      return fail(ErrorCode::malformed, "version " + std::to_string(version().value()) + " has two bundles " +
+                                            std::to_string(index));
+    }
+    known->second.file = std::move(bundle.file);
+    look_at(index, 0, ~std::uint64_t(0), slabs);
+    return {};
+  }
   const std::vector<FrameEntry>& frames = bundle.meta->frames;
   bool late_bytes = tensor_seen_ && !frames.empty() && frames.front().slab.is_bytes();
   if (late_bytes || index >= limits::kMaxBundles) {

@@ -39,7 +39,7 @@ class RebuildRun {
   bool is_anchor() const { return open_.kind == Kind::anchor; }
   const std::shared_ptr<const FrameSealer>& sealer() const { return sealer_; }
 
-  // Tensor slabs whose frame has arrived thereby are appended to `slabs`. A known bundle is ignored.
+  // Tensor slabs whose frame has arrived thereby are appended to `slabs`. A known bundle gets its file replaced.
   // Errors: malformed (frames that contradict the run).
   Status add_bundle(Bundle bundle, std::vector<std::uint32_t>& slabs);
   void chunk_arrived(std::uint32_t bundle, ChunkIndex chunk, std::vector<std::uint32_t>& slabs);

@@ -243,6 +243,7 @@ TEST_F(RebuildTest, DamagedBundleFileIsReportedAndItsChunkAskedForAgain) {
   node_.rebuilder->slots_changed();
   ASSERT_TRUE(node_.until([&] { return !node_.damaged.empty(); }));
   EXPECT_EQ(node_.damaged[0], run.bundles[0].id);
+  node_.bundle(run, 0);
   for (std::uint32_t c = 0; c < run.bundles[0].record.chunk_count(); ++c) node_.chunk(run.bundles[0], c);
   for (std::size_t i = 1; i < run.bundles.size(); ++i) {
     node_.bundle(run, i);
