@@ -1,0 +1,152 @@
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "cli/console.h"
+#include "cli/doctor_checks.h"
+#include "protocol/limits.h"
+
+namespace p2pw::doctor {
+namespace {
+
+constexpr std::chrono::seconds kConnectPatience{5};
+constexpr double kSkewWarningMs = 1000;
+
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+Addresses resolve(const std::string& host, std::uint16_t port, int flags, std::string& why) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (error != 0) why = gai_strerror(error);
+  return Addresses(error == 0 ? found : nullptr, &freeaddrinfo);
+}
+
+// Why the address cannot be bound; empty when it can.
+std::string bind_problem(const std::string& address, std::uint16_t port) {
+  std::string why;
+  Addresses found = resolve(address, port, AI_NUMERICHOST | AI_PASSIVE, why);
+  if (!found) return why;
+  Descriptor socket{::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  int yes = 1;
+  setsockopt(socket.fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  return ::bind(socket.fd, found->ai_addr, found->ai_addrlen) == 0 ? "" : std::strerror(errno);
+}
+
+// Why nobody answers there; empty when somebody does.
+std::string connect_problem(const std::string& from, const BootstrapConfig& to, const std::function<bool()>& stop) {
+  std::string why;
+  Addresses found = resolve(to.address, to.port, 0, why);
+  if (!found) return why;
+  Descriptor socket{::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  Addresses local = resolve(from, 0, AI_NUMERICHOST, why);
+  if (local && local->ai_family == found->ai_family && ::bind(socket.fd, local->ai_addr, local->ai_addrlen) != 0) {
+    return std::string("from ") + from + ": " + std::strerror(errno);
+  }
+  if (::connect(socket.fd, found->ai_addr, found->ai_addrlen) == 0) return "";
+  if (errno != EINPROGRESS) return std::strerror(errno);
+  auto until = std::chrono::steady_clock::now() + kConnectPatience;
+  pollfd entry{socket.fd, POLLOUT, 0};
+  while (::poll(&entry, 1, 100) <= 0) {
+    if (stop && stop()) return "interrupted";
+    if (std::chrono::steady_clock::now() > until) return "no answer";
+  }
+  int error = 0;
+  socklen_t length = sizeof error;
+  getsockopt(socket.fd, SOL_SOCKET, SO_ERROR, &error, &length);
+  return error == 0 ? "" : std::strerror(error);
+}
+
+std::string display_name(const std::string& name, const std::string& key) { return name.empty() ? key.substr(0, 8) : name; }
+
+}  // namespace
+
+void check_ports(const Config& config, bool daemon_runs, Findings& findings) {
+  if (daemon_runs) return;
+  struct Port {
+    const char* what;
+    std::uint16_t number;
+  };
+  for (Port port : {Port{"link port", config.listen.port}, Port{"swarm port", config.listen.swarm_port}}) {
+    std::string where = config.listen.address + ":" + std::to_string(port.number);
+    std::string why = bind_problem(config.listen.address, port.number);
+    if (why.empty()) {
+      findings.push_back({port.what, Verdict::good, where + " is free", ""});
+    } else {
+      findings.push_back({port.what, Verdict::bad, where + ": " + why,
+                          "[listen] address must be an address of this machine, and the port free"});
+    }
+  }
+}
+
+void check_bootstrap(const Config& config, const std::function<bool()>& stop, Findings& findings) {
+  for (const BootstrapConfig& entry : config.bootstrap) {
+    std::string where = entry.address + ":" + std::to_string(entry.port);
+    std::string from = config.listen.wildcard() ? "" : config.listen.address;
+    std::string why = connect_problem(from, entry, stop);
+    if (why.empty()) {
+      findings.push_back({"bootstrap " + where, Verdict::good, "accepts connections", ""});
+    } else {
+      findings.push_back({"bootstrap " + where, Verdict::bad, why,
+                          "is p2pwd running there, and does the firewall let TCP port " + std::to_string(entry.port) + " through?"});
+    }
+  }
+}
+
+void check_channels(const api::StatusReply& status, Findings& findings) {
+  for (const api::ChannelStatus& channel : status.channels) {
+    std::string what = "channel " + channel.channel;
+    if (!channel.problem.empty()) {
+      findings.push_back({what, Verdict::bad, channel.problem, "p2pw log --channel " + channel.channel + " tells since when"});
+    } else if (channel.head == "frozen") {
+      findings.push_back({what, Verdict::warning, "the trainer has not signed a head for a minute (frozen)",
+                          "is the trainer's daemon up and linked? p2pw peers"});
+    } else {
+      findings.push_back({what, Verdict::good, "version " + std::to_string(channel.version_active) + " active, head " + channel.head, ""});
+    }
+  }
+}
+
+void check_clocks(const api::StatusReply& status, Findings& findings) {
+  double limit = std::chrono::duration<double, std::milli>(limits::kMaxClockCorrection).count();
+  for (const api::LinkStatus& link : status.links) {
+    double skew = std::abs(link.clock_offset_ms);
+    if (skew < kSkewWarningMs) continue;
+    findings.push_back({"clock against " + display_name(link.name, link.node), skew < limit ? Verdict::warning : Verdict::bad,
+                        "differs by " + human_seconds(skew / 1000), "run an NTP client (systemd-timesyncd, chrony) on both"});
+  }
+}
+
+void check_buffers(const api::StatusReply& status, std::uint64_t read_max, std::uint64_t write_max, Findings& findings) {
+  std::uint64_t largest = 0;
+  std::string who;
+  for (const api::LinkStatus& link : status.links) {
+    double stripes = std::max(1u, link.stripes);
+    auto needed = static_cast<std::uint64_t>(static_cast<double>(link.rate_bits) / 8 * link.round_trip_ms / 1000 / stripes * 2);
+    if (needed > largest) {
+      largest = needed;
+      who = display_name(link.name, link.node);
+    }
+  }
+  if (largest <= std::min(read_max, write_max)) return;
+  findings.push_back({"socket buffers", Verdict::warning,
+                      "the link to " + who + " needs " + human_bytes(largest) + " a connection; the kernel allows " +
+                          human_bytes(std::min(read_max, write_max)),
+                      "sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' net.ipv4.tcp_wmem='4096 16384 67108864' (and in /etc/sysctl.d)"});
+}
+
+}  // namespace p2pw::doctor
