@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "daemon/link/printable.h"
 #include "daemon/link/tcp_tools.h"
 #include "daemon/link/tuning.h"
 
@@ -14,14 +15,6 @@ std::uint64_t wall_clock_us() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
                                         std::chrono::system_clock::now().time_since_epoch())
                                         .count());
-}
-
-// A peer's words for a log line: short and printable.
-std::string quoted(const std::string& text) {
-  std::string out = text.substr(0, 160);
-  std::replace_if(
-      out.begin(), out.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
-  return out;
 }
 
 // A rate that is limited by buffers never grows by itself: ask for room for half as much again.
@@ -131,7 +124,7 @@ void Link::received(Connection& connection, Frame frame) {
   }
   if (message->has_goodbye()) {
     return broken(fail(ErrorCode::interrupted, "node " + peer().short_hex() + " closed the link: " +
-                                                   quoted(message->goodbye().reason())));
+                                                   printable(message->goodbye().reason())));
   }
   owner_.link_said(*this, *message, std::move(frame.payload));
 }
@@ -173,13 +166,13 @@ void Link::measure(Time now) {
   for (auto& stripe : stripes_) {
     const TcpMeasured tcp = measure_tcp(stripe->socket_handle());
     acked += tcp.bytes_acked;
-    rate += tcp.delivery_rate_bits;
+    rate = std::max(rate, tcp.delivery_rate_bits);  // one alone: they share the path
     segments_ += tcp.segments_sent;
     retransmitted_ += tcp.retransmitted;
     set_unsent(*stripe, tcp.delivery_rate_bits);
   }
   kernel_rate_bits_ = rate;
-  meter_.sample(now, acked, backlog_ > 0);
+  meter_.sample(now, acked);
 }
 
 void Link::set_unsent(Connection& stripe, std::uint64_t rate_bits) {
@@ -224,7 +217,7 @@ LinkStats Link::stats() const {
   LinkStats stats;
   stats.round_trip = clock_.measured() ? clock_.round_trip() : kernel_round_trip_;
   stats.clock_offset = clock_.clock_offset();
-  stats.rate_bits = meter_.rate_bits() != 0 ? meter_.rate_bits() : kernel_rate_bits_;
+  stats.rate_bits = std::max(meter_.rate_bits(), kernel_rate_bits_);
   stats.stripes = static_cast<std::uint32_t>(stripes_.size());
   stats.stripe_queue = backlog_;
   stats.retransmitted = retransmitted_;
