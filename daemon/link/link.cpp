@@ -17,11 +17,6 @@ std::uint64_t wall_clock_us() {
                                         .count());
 }
 
-// A rate that is limited by buffers never grows by itself: ask for room for half as much again.
-constexpr std::uint64_t with_headroom(std::uint64_t rate) {
-  return rate + rate / 2;
-}
-
 }  // namespace
 
 Link::Link(const ProvenPeer& peer, std::shared_ptr<Connection> control, std::optional<LinkEndpoint> dialled,
@@ -118,6 +113,7 @@ void Link::received(Connection& connection, Frame frame) {
   }
   count_received(*message, frame.header.size(), frame.payload.size());
   if (message->has_heartbeat()) {
+    peer_wants_stripes_ = message->heartbeat().stripes();
     const bool first = clock_.heard(message->heartbeat(), wall_clock_us());
     if (first) send_heartbeat();  // its echo gives the peer a round trip at once
     return;
@@ -142,6 +138,7 @@ void Link::send_heartbeat() {
   wire::LinkMessage message;
   clock_.stamp(*message.mutable_heartbeat(), wall_clock_us());
   message.mutable_heartbeat()->set_rate_bits(stats().rate_bits);
+  message.mutable_heartbeat()->set_stripes(stripes_wanted());
   auto head = frame_head(message, 0);
   if (!head) return;
   // Ahead of a long queue, but never ahead of the handshake's answer, which may still be in it.
@@ -180,14 +177,17 @@ void Link::set_unsent(Connection& stripe, std::uint64_t rate_bits) {
   set_unsent_low_water(stripe.socket_handle(), bytes);
 }
 
+PathSeen Link::path() const {
+  return {.segments = segments_,
+          .retransmitted = retransmitted_,
+          .round_trip = clock_.measured() ? clock_.round_trip() : kernel_round_trip_,
+          .idle_restarts = tuning_.idle_restarts,
+          .lossy = lossy_};
+}
+
 void Link::tune_congestion() {
-  const PathSeen path{.segments = segments_,
-                      .retransmitted = retransmitted_,
-                      .round_trip = clock_.measured() ? clock_.round_trip() : kernel_round_trip_,
-                      .idle_restarts = tuning_.idle_restarts,
-                      .lossy = lossy_};
-  lossy_ = is_lossy(path);
-  const std::string wanted = choose_congestion(tuning_.congestion, path);
+  lossy_ = is_lossy(path());
+  const std::string wanted = choose_congestion(tuning_.congestion, path());
   if (wanted == congestion_ || wanted.empty() || stripes_.empty()) return;
   congestion_ = wanted;
   bool done = true;
@@ -202,9 +202,9 @@ void Link::tune_congestion() {
 }
 
 std::uint32_t Link::stripes_wanted() const {
-  const LinkStats now = stats();
-  return std::clamp(stripes_for(with_headroom(now.rate_bits), now.round_trip, tuning_.wmem_max),
-                    tuning_.stripes, std::max(tuning_.stripes, kMaxStripes));
+  const std::uint32_t ours =
+      p2pw::stripes_wanted(tuning_.stripes, path(), stats().rate_bits, tuning_.wmem_max);
+  return std::max(ours, std::min(peer_wants_stripes_, kMaxStripes));
 }
 
 std::size_t Link::held() const {
@@ -215,7 +215,7 @@ std::size_t Link::held() const {
 
 LinkStats Link::stats() const {
   LinkStats stats;
-  stats.round_trip = clock_.measured() ? clock_.round_trip() : kernel_round_trip_;
+  stats.round_trip = path().round_trip;
   stats.clock_offset = clock_.clock_offset();
   stats.rate_bits = std::max(meter_.rate_bits(), kernel_rate_bits_);
   stats.stripes = static_cast<std::uint32_t>(stripes_.size());

@@ -121,6 +121,16 @@ TEST(LinkTuning, CongestionControlFollowsThePath) {
   EXPECT_EQ(choose_congestion("", lossy), "");
 }
 
+TEST(LinkTuning, LossesDoubleTheStripes) {
+  PathSeen path{.segments = 100'000, .retransmitted = 0, .round_trip = 145ms};
+  EXPECT_EQ(stripes_wanted(4, path, 0, 64 << 20), 4u);
+  path.retransmitted = 90;
+  EXPECT_EQ(stripes_wanted(4, path, 0, 64 << 20), 8u);
+  EXPECT_EQ(stripes_wanted(4, path, 10'000'000'000, 4 << 20), kMaxStripes);
+  path.round_trip = 200us;
+  EXPECT_EQ(stripes_wanted(1, path, 0, 64 << 20), 1u);
+}
+
 TEST(LinkTuning, UnsentBytesFollowTheRate) {
   EXPECT_EQ(unsent_for(0), 256u << 10);
   EXPECT_EQ(unsent_for(1'000'000'000), 2'500'000u);
