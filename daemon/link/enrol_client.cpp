@@ -7,6 +7,7 @@
 #include "daemon/link/alive.h"
 #include "daemon/link/attempt.h"
 #include "daemon/link/connector.h"
+#include "daemon/link/printable.h"
 
 namespace p2pw {
 namespace {
@@ -75,7 +76,7 @@ class Request final : public EnrolClient, public Attempt::Owner, public Connecti
     if (!message) return end(message.error());
     if (message->has_enrol_reply()) return end(message->enrol_reply());
     end(fail(ErrorCode::untrusted, message->has_goodbye() ? to_string(request_.endpoint) + " refuses: " +
-                                                                message->goodbye().reason().substr(0, 160)
+                                                                printable(message->goodbye().reason())
                                                           : "an unexpected answer to the enrolment"));
   }
   void closed(Connection&, const Error& reason) override { end(reason); }

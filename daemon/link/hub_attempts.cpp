@@ -2,6 +2,7 @@
 
 #include "daemon/link/hub_state.h"
 #include "daemon/link/pairing.h"
+#include "daemon/link/printable.h"
 
 namespace p2pw {
 
@@ -258,8 +259,8 @@ void TlsLinkHub::Impl::link_up(const std::shared_ptr<Attempt>& attempt) {
   entry.stripe_backoff.reset();
   entry.next_stripe = {};
   ++counters_.links_up;
-  spdlog::info("links: up with node {} ({}, region {}), {}", peer.key().short_hex(), peer.hello().name(),
-               peer.hello().region(),
+  spdlog::info("links: up with node {} ({}, region {}), {}", peer.key().short_hex(),
+               printable(peer.hello().name()), peer.hello().region(),
                attempt->target ? "dialled at " + to_string(*attempt->target) : std::string("which dialled"));
   entry.link->begin();
   dialer_.link_up(peer.key());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "daemon/link/printable.h"
 #include "daemon/link/tcp_tools.h"
 #include "daemon/link/tuning.h"
 
@@ -14,19 +15,6 @@ std::uint64_t wall_clock_us() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
                                         std::chrono::system_clock::now().time_since_epoch())
                                         .count());
-}
-
-// A peer's words for a log line: short and printable.
-std::string quoted(const std::string& text) {
-  std::string out = text.substr(0, 160);
-  std::replace_if(
-      out.begin(), out.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
-  return out;
-}
-
-// A rate that is limited by buffers never grows by itself: ask for room for half as much again.
-constexpr std::uint64_t with_headroom(std::uint64_t rate) {
-  return rate + rate / 2;
 }
 
 }  // namespace
@@ -125,13 +113,14 @@ void Link::received(Connection& connection, Frame frame) {
   }
   count_received(*message, frame.header.size(), frame.payload.size());
   if (message->has_heartbeat()) {
+    peer_wants_stripes_ = message->heartbeat().stripes();
     const bool first = clock_.heard(message->heartbeat(), wall_clock_us());
     if (first) send_heartbeat();  // its echo gives the peer a round trip at once
     return;
   }
   if (message->has_goodbye()) {
     return broken(fail(ErrorCode::interrupted, "node " + peer().short_hex() + " closed the link: " +
-                                                   quoted(message->goodbye().reason())));
+                                                   printable(message->goodbye().reason())));
   }
   owner_.link_said(*this, *message, std::move(frame.payload));
 }
@@ -149,6 +138,7 @@ void Link::send_heartbeat() {
   wire::LinkMessage message;
   clock_.stamp(*message.mutable_heartbeat(), wall_clock_us());
   message.mutable_heartbeat()->set_rate_bits(stats().rate_bits);
+  message.mutable_heartbeat()->set_stripes(stripes_wanted());
   auto head = frame_head(message, 0);
   if (!head) return;
   // Ahead of a long queue, but never ahead of the handshake's answer, which may still be in it.
@@ -173,13 +163,13 @@ void Link::measure(Time now) {
   for (auto& stripe : stripes_) {
     const TcpMeasured tcp = measure_tcp(stripe->socket_handle());
     acked += tcp.bytes_acked;
-    rate += tcp.delivery_rate_bits;
+    rate = std::max(rate, tcp.delivery_rate_bits);  // one alone: they share the path
     segments_ += tcp.segments_sent;
     retransmitted_ += tcp.retransmitted;
     set_unsent(*stripe, tcp.delivery_rate_bits);
   }
   kernel_rate_bits_ = rate;
-  meter_.sample(now, acked, backlog_ > 0);
+  meter_.sample(now, acked);
 }
 
 void Link::set_unsent(Connection& stripe, std::uint64_t rate_bits) {
@@ -187,14 +177,17 @@ void Link::set_unsent(Connection& stripe, std::uint64_t rate_bits) {
   set_unsent_low_water(stripe.socket_handle(), bytes);
 }
 
+PathSeen Link::path() const {
+  return {.segments = segments_,
+          .retransmitted = retransmitted_,
+          .round_trip = clock_.measured() ? clock_.round_trip() : kernel_round_trip_,
+          .idle_restarts = tuning_.idle_restarts,
+          .lossy = lossy_};
+}
+
 void Link::tune_congestion() {
-  const PathSeen path{.segments = segments_,
-                      .retransmitted = retransmitted_,
-                      .round_trip = clock_.measured() ? clock_.round_trip() : kernel_round_trip_,
-                      .idle_restarts = tuning_.idle_restarts,
-                      .lossy = lossy_};
-  lossy_ = is_lossy(path);
-  const std::string wanted = choose_congestion(tuning_.congestion, path);
+  lossy_ = is_lossy(path());
+  const std::string wanted = choose_congestion(tuning_.congestion, path());
   if (wanted == congestion_ || wanted.empty() || stripes_.empty()) return;
   congestion_ = wanted;
   bool done = true;
@@ -209,9 +202,9 @@ void Link::tune_congestion() {
 }
 
 std::uint32_t Link::stripes_wanted() const {
-  const LinkStats now = stats();
-  return std::clamp(stripes_for(with_headroom(now.rate_bits), now.round_trip, tuning_.wmem_max),
-                    tuning_.stripes, std::max(tuning_.stripes, kMaxStripes));
+  const std::uint32_t ours =
+      p2pw::stripes_wanted(tuning_.stripes, path(), stats().rate_bits, tuning_.wmem_max);
+  return std::max(ours, std::min(peer_wants_stripes_, kMaxStripes));
 }
 
 std::size_t Link::held() const {
@@ -222,9 +215,9 @@ std::size_t Link::held() const {
 
 LinkStats Link::stats() const {
   LinkStats stats;
-  stats.round_trip = clock_.measured() ? clock_.round_trip() : kernel_round_trip_;
+  stats.round_trip = path().round_trip;
   stats.clock_offset = clock_.clock_offset();
-  stats.rate_bits = meter_.rate_bits() != 0 ? meter_.rate_bits() : kernel_rate_bits_;
+  stats.rate_bits = std::max(meter_.rate_bits(), kernel_rate_bits_);
   stats.stripes = static_cast<std::uint32_t>(stripes_.size());
   stats.stripe_queue = backlog_;
   stats.retransmitted = retransmitted_;

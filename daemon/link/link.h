@@ -17,6 +17,7 @@
 #include "daemon/link/handshake.h"
 #include "daemon/link/link_hub.h"
 #include "daemon/link/rate_meter.h"
+#include "daemon/link/tuning.h"
 
 namespace p2pw {
 
@@ -102,6 +103,7 @@ class Link final : public Connection::User {
   void count_received(const wire::LinkMessage& message, std::size_t header, std::size_t payload);
   void measure(Time now);
   void set_unsent(Connection& stripe, std::uint64_t rate_bits);
+  PathSeen path() const;
   void tune_congestion();
 
   ProvenPeer peer_;
@@ -121,6 +123,7 @@ class Link final : public Connection::User {
   std::uint64_t segments_ = 0, retransmitted_ = 0;
   std::string congestion_;  // asked for
   bool lossy_ = false;
+  std::uint32_t peer_wants_stripes_ = 0;
   bool congestion_refused_ = false;
   Time since_;
   Time last_heard_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/link/printable.h"
 #include "protocol/limits.h"
 #include "protocol/links.pb.h"
 
@@ -54,13 +55,17 @@ Status LinkTrust::admits(const NodeKey& key) const {
 }
 
 Status LinkTrust::correct(const NodeKey& key, wire::Hello& hello) const {
+  const auto bad_name = [&](const std::string& name) {
+    return fail(ErrorCode::malformed, "node " + key.short_hex() + " uses \"" + printable(name) +
+                                          "\" as the name of a region or channel");
+  };
   if (hello.node() != key.text()) {
     return fail(ErrorCode::untrusted, "node " + key.short_hex() + " introduces itself with another key");
   }
   if (!shape_ok(hello))
     return fail(ErrorCode::malformed, "node " + key.short_hex() + " introduces itself at too great length");
   for (const auto& channel : hello.channels()) {
-    if (auto name = Channel::parse(channel); !name) return std::move(name).error();
+    if (!Channel::parse(channel)) return bad_name(channel);
   }
   if (allowed_) {
     if (auto it = allowed_->find(key); it != allowed_->end()) {
@@ -69,7 +74,7 @@ Status LinkTrust::correct(const NodeKey& key, wire::Hello& hello) const {
       hello.set_bootstrap(it->second.bootstrap);
     }
   }
-  if (auto region = Region::parse(hello.region()); !region) return std::move(region).error();
+  if (!Region::parse(hello.region())) return bad_name(hello.region());
   return {};
 }
 

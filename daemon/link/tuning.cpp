@@ -35,6 +35,14 @@ bool is_lossy(const PathSeen& path) {
   return static_cast<double>(path.retransmitted) >= kLossShare * static_cast<double>(path.segments);
 }
 
+std::uint32_t stripes_wanted(std::uint32_t configured, const PathSeen& path, std::uint64_t rate_bits,
+                             std::uint64_t wmem_max) {
+  const bool doubled = path.round_trip >= kNear && is_lossy(path);
+  const std::uint32_t least = std::min(doubled ? 2 * configured : configured, kMaxStripes);
+  // A rate that is limited by buffers never grows by itself: room for half as much again.
+  return std::max(least, stripes_for(rate_bits + rate_bits / 2, path.round_trip, wmem_max));
+}
+
 std::string choose_congestion(const std::string& configured, const PathSeen& path) {
   if (configured != "auto") return configured;
   if (path.round_trip < kNear) return "";

@@ -328,6 +328,22 @@ TEST_F(LinkAttackTest, AHandlerThatBansWhenALinkIsReplacedEndsWithNone) {
   EXPECT_EQ(node_.handler.ups, 1);
 }
 
+TEST_F(LinkAttackTest, AMemberMayAskForStripesButNotForManyMore) {
+  HostilePeer peer(io_);
+  wire::LinkMessage wish;
+  wish.mutable_heartbeat()->set_sent_us(1);
+  wish.mutable_heartbeat()->set_stripes(1'000'000);
+  peer.on_frame = [&](const Frame&) {
+    if (peer.frames.size() > 1) return;
+    peer.say(peer.answer(secret_, LinkPurpose::control).SerializeAsString());
+    peer.say(wish.SerializeAsString());
+  };
+  node_.hub->dial(peer.accept(nullptr), peer.identity.key());
+  ASSERT_TRUE(until([&] { return node_.handler.ups == 1; }));
+  ASSERT_TRUE(until([&] { return peer.knocks() == kMaxStripes; }));
+  peer.connection->close();
+}
+
 TEST_F(LinkAttackTest, StripesOfOneMemberAreBounded) {
   HostilePeer peer(io_);
   join(peer);

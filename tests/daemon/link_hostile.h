@@ -27,35 +27,21 @@ class HostilePeer final : public Connection::User {
     socket.connect({boost::asio::ip::make_address(to.host), to.port});
     begin(std::move(socket), LinkSide::initiator, std::move(when_secured));
   }
-  // Takes one connection at the endpoint that is returned.
+  // Takes the first connection at the endpoint that is returned; further ones are left hanging.
   LinkEndpoint accept(std::function<void()> when_secured) {
     acceptor_.emplace(io_, boost::asio::ip::tcp::endpoint(boost::asio::ip::make_address("127.0.0.1"), 0));
-    acceptor_->async_accept(
-        [this, when_secured](boost::system::error_code error, boost::asio::ip::tcp::socket socket) {
-          if (!error) begin(std::move(socket), LinkSide::responder, when_secured);
-        });
+    accept_next(std::move(when_secured));
     return {"127.0.0.1", acceptor_->local_endpoint().port()};
   }
+  std::size_t knocks() const { return hanging_.size(); }
 
   // The offer that would be right here, for a peer with this secret.
   wire::Handshake offer(const FleetSecret& secret, LinkPurpose purpose) const {
-    const NodeKey other = connection->tls().peer_key().value();
-    const ProofContext context{.side = LinkSide::initiator,
-                               .purpose = purpose,
-                               .initiator = identity.key(),
-                               .responder = other,
-                               .exporter = connection->tls().exporter().value()};
-    const LinkProof proof = fleet_proof(secret, context);
-    wire::Handshake message;
-    message.set_protocol(kLinkProtocol);
-    message.set_purpose(static_cast<wire::Handshake::Purpose>(purpose));
-    message.set_secret_id(std::string(secret.id().text()));
-    message.set_proof(proof.data(), proof.size());
-    if (purpose == LinkPurpose::control) {
-      message.mutable_hello()->set_node(std::string(identity.key().text()));
-      message.mutable_hello()->set_region("hostile");
-    }
-    return message;
+    return proof(secret, purpose, LinkSide::initiator);
+  }
+  // The same for the other side.
+  wire::Handshake answer(const FleetSecret& secret, LinkPurpose purpose) const {
+    return proof(secret, purpose, LinkSide::responder);
   }
 
   void say(const std::string& header, const Bytes& payload = {}) {
@@ -86,6 +72,38 @@ class HostilePeer final : public Connection::User {
   }
 
  private:
+  wire::Handshake proof(const FleetSecret& secret, LinkPurpose purpose, LinkSide side) const {
+    const NodeKey other = connection->tls().peer_key().value();
+    const bool first = side == LinkSide::initiator;
+    const ProofContext context{.side = side,
+                               .purpose = purpose,
+                               .initiator = first ? identity.key() : other,
+                               .responder = first ? other : identity.key(),
+                               .exporter = connection->tls().exporter().value()};
+    const LinkProof made = fleet_proof(secret, context);
+    wire::Handshake message;
+    message.set_protocol(kLinkProtocol);
+    message.set_purpose(static_cast<wire::Handshake::Purpose>(purpose));
+    message.set_secret_id(std::string(secret.id().text()));
+    message.set_proof(made.data(), made.size());
+    if (purpose == LinkPurpose::control) {
+      message.mutable_hello()->set_node(std::string(identity.key().text()));
+      message.mutable_hello()->set_region("hostile");
+    }
+    return message;
+  }
+  void accept_next(std::function<void()> when_secured) {
+    acceptor_->async_accept(
+        [this, when_secured](boost::system::error_code error, boost::asio::ip::tcp::socket socket) {
+          if (error) return;
+          if (connection == nullptr) {
+            begin(std::move(socket), LinkSide::responder, when_secured);
+          } else {
+            hanging_.push_back(std::move(socket));
+          }
+          accept_next(nullptr);
+        });
+  }
   void begin(boost::asio::ip::tcp::socket socket, LinkSide side, std::function<void()> when_secured) {
     when_secured_ = std::move(when_secured);
     connection = std::make_shared<Connection>(std::move(socket), tls_, side, nullptr,
@@ -105,6 +123,7 @@ class HostilePeer final : public Connection::User {
  private:
   TlsContext tls_;
   std::optional<boost::asio::ip::tcp::acceptor> acceptor_;
+  std::vector<boost::asio::ip::tcp::socket> hanging_;
   std::function<void()> when_secured_;
 };
 

@@ -121,6 +121,16 @@ TEST(LinkTuning, CongestionControlFollowsThePath) {
   EXPECT_EQ(choose_congestion("", lossy), "");
 }
 
+TEST(LinkTuning, LossesDoubleTheStripes) {
+  PathSeen path{.segments = 100'000, .retransmitted = 0, .round_trip = 145ms};
+  EXPECT_EQ(stripes_wanted(4, path, 0, 64 << 20), 4u);
+  path.retransmitted = 90;
+  EXPECT_EQ(stripes_wanted(4, path, 0, 64 << 20), 8u);
+  EXPECT_EQ(stripes_wanted(4, path, 10'000'000'000, 4 << 20), kMaxStripes);
+  path.round_trip = 200us;
+  EXPECT_EQ(stripes_wanted(1, path, 0, 64 << 20), 1u);
+}
+
 TEST(LinkTuning, UnsentBytesFollowTheRate) {
   EXPECT_EQ(unsent_for(0), 256u << 10);
   EXPECT_EQ(unsent_for(1'000'000'000), 2'500'000u);
@@ -164,16 +174,22 @@ TEST(LinkRate, OverdrawnIsPaidBackFirst) {
   EXPECT_FALSE(limit.limited());
 }
 
-TEST(LinkRate, MeterCountsOnlyBusyTime) {
+TEST(LinkRate, MeterFindsTheBestBusyWindow) {
   RateMeter meter;
   Time now{1h};
-  meter.sample(now, 0, true);
-  meter.sample(now += 500ms, 5'000'000, true);
+  EXPECT_EQ(meter.rate_bits(), 0u);
+  meter.sample(now, 0);
+  meter.sample(now += 500ms, 5'000'000);
   EXPECT_EQ(meter.rate_bits(), 80'000'000u);
-  meter.sample(now += 10ms, 5'100'000, false);
-  meter.sample(now += 10s, 5'100'000, true);  // an idle stretch
-  meter.sample(now += 500ms, 10'100'000, true);
+  meter.sample(now += 10s, 5'100'000);  // mostly idle
   EXPECT_EQ(meter.rate_bits(), 80'000'000u);
+  meter.sample(now += 10ms, 9'000'000);  // too short to say anything
+  EXPECT_EQ(meter.rate_bits(), 80'000'000u);
+  std::uint64_t acked = 9'000'000;
+  for (std::size_t i = 0; i < RateMeter::kWindows; ++i) meter.sample(now += 200ms, acked += 100'000);
+  EXPECT_LT(meter.rate_bits(), 200'000'000u);
+  for (std::size_t i = 0; i < RateMeter::kWindows; ++i) meter.sample(now += 200ms, acked += 100'000);
+  EXPECT_EQ(meter.rate_bits(), 4'000'000u);
 }
 
 TEST(LinkAdmission, BoundsPerAddressAndInTotal) {
