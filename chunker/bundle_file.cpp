@@ -47,18 +47,23 @@ BundleFile::BundleFile(int fd, BundleRecord record, std::vector<ChunkRoot> roots
       roots_(std::move(roots)),
       have_(std::make_unique<std::atomic<bool>[]>(roots_.size())) {}
 
-BundleFile::~BundleFile() { ::close(fd_); }
+BundleFile::~BundleFile() {
+  ::close(fd_);
+}
 
-Result<std::shared_ptr<BundleFile>> BundleFile::open(const std::filesystem::path& path, const BundleRecord& record,
+Result<std::shared_ptr<BundleFile>> BundleFile::open(const std::filesystem::path& path,
+                                                     const BundleRecord& record,
                                                      std::vector<ChunkRoot> roots) {
   if (!std::has_single_bit(record.chunk_bytes) || record.chunk_bytes < limits::kMinChunkBytes ||
       record.chunk_bytes > limits::kMaxChunkBytes || record.used_bytes == 0 ||
       record.used_bytes > limits::kMaxBundleBytes) {
-    return fail(ErrorCode::malformed, "bundle file " + path.string() + ": the record states an impossible size");
+    return fail(ErrorCode::malformed,
+                "bundle file " + path.string() + ": the record states an impossible size");
   }
   if (roots.size() != record.chunk_count()) {
     return fail(ErrorCode::malformed, "bundle file " + path.string() + ": " + std::to_string(roots.size()) +
-                                          " chunk roots for " + std::to_string(record.chunk_count()) + " chunks");
+                                          " chunk roots for " + std::to_string(record.chunk_count()) +
+                                          " chunks");
   }
   int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
   if (fd < 0) return os_error("opening bundle file " + path.string(), errno);
@@ -86,13 +91,16 @@ Status BundleFile::find_chunks() {
   return {};
 }
 
-std::uint32_t BundleFile::count() const { return count_.load(std::memory_order_acquire); }
+std::uint32_t BundleFile::count() const {
+  return count_.load(std::memory_order_acquire);
+}
 
 Status BundleFile::put(ChunkIndex chunk, ByteView used) {
   if (chunk.value() >= chunk_count() || used.size() != record_.chunk_used(chunk)) {
     return fail(ErrorCode::integrity, "chunk " + std::to_string(chunk.value()) + " of bundle " +
                                           std::to_string(record_.index.value()) + " has " +
-                                          std::to_string(used.size()) + " bytes, which does not fit its record");
+                                          std::to_string(used.size()) +
+                                          " bytes, which does not fit its record");
   }
   if (chunk_root(used, record_.chunk_bytes) != roots_[chunk.value()]) {
     return fail(ErrorCode::integrity, "chunk " + std::to_string(chunk.value()) + " of bundle " +
@@ -144,7 +152,7 @@ bool BundleFile::read_if_cached(std::uint64_t offset, std::span<std::byte> out) 
 Result<Bytes> BundleFile::chunk(ChunkIndex index) const {
   if (index.value() >= chunk_count() || !has(index)) {
     return fail(ErrorCode::incomplete, "chunk " + std::to_string(index.value()) + " of bundle " +
-                                          std::to_string(record_.index.value()) + " is not here yet");
+                                           std::to_string(record_.index.value()) + " is not here yet");
   }
   Bytes bytes(record_.chunk_used(index));
   P2PW_CHECK(read(std::uint64_t(index.value()) * record_.chunk_bytes, bytes));

@@ -1,8 +1,8 @@
-// A bundle on disk: a file of the padded size, of which some chunks are there. Which ones is found by hashing when the
-// file is opened again, so that nothing else needs to survive a crash.
+// A bundle on disk: a file of the padded size, of which some chunks are there. Which ones is found by hashing
+// when the file is opened again, so that nothing else needs to survive a crash.
 //
-// Threads: has() and count() any thread; write() and read() any thread, different chunks or different ranges. A chunk is
-// readable by everybody from the moment mark() says so.
+// Threads: has() and count() any thread; write() and read() any thread, different chunks or different ranges.
+// A chunk is readable by everybody from the moment mark() says so.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ namespace p2pw {
 class BundleFile {
  public:
   // Creates `path`, or opens it and hashes what is there. Errors: io, no_space.
-  static Result<std::shared_ptr<BundleFile>> open(const std::filesystem::path& path, const BundleRecord& record,
-                                                  std::vector<ChunkRoot> roots);
+  static Result<std::shared_ptr<BundleFile>> open(const std::filesystem::path& path,
+                                                  const BundleRecord& record, std::vector<ChunkRoot> roots);
   ~BundleFile();
   BundleFile(const BundleFile&) = delete;
 
@@ -29,13 +29,16 @@ class BundleFile {
   std::uint32_t count() const;
   bool complete() const { return count() == chunk_count(); }
 
-  // Hashes `used` (without padding) and, when it matches, writes it and marks the chunk. Errors: integrity, io, no_space.
+  // Hashes `used` (without padding) and, when it matches, writes it and marks the chunk. Errors: integrity,
+  // io, no_space.
   Status put(ChunkIndex chunk, ByteView used);
-  // For the swarm, which writes blocks and hashes by itself: raw bytes, then mark() once the hash has been checked.
+  // For the swarm, which writes blocks and hashes by itself: raw bytes, then mark() once the hash has been
+  // checked.
   Status write(std::uint64_t offset, ByteView bytes);
   void mark(ChunkIndex chunk);
   Status read(std::uint64_t offset, std::span<std::byte> out) const;
-  // The same, only when the page cache has all of it: never waits for a disk. False tells nothing but "use read()".
+  // The same, only when the page cache has all of it: never waits for a disk. False tells nothing but "use
+  // read()".
   bool read_if_cached(std::uint64_t offset, std::span<std::byte> out) const;
   // The used bytes of a chunk that is there.
   Result<Bytes> chunk(ChunkIndex chunk) const;

@@ -28,7 +28,8 @@ std::vector<Blame::Sender> Blame::passed(ChunkIndex chunk, const std::vector<Sha
   if (node.empty()) return {};
   std::set<Sender> guilty;
   for (const Attempt& attempt : node.mapped()) {
-    for (std::size_t i = 0; i < attempt.senders.size() && i < attempt.hashes.size() && i < block_hashes.size(); ++i) {
+    for (std::size_t i = 0;
+         i < attempt.senders.size() && i < attempt.hashes.size() && i < block_hashes.size(); ++i) {
       if (attempt.senders[i] != 0 && attempt.hashes[i] != block_hashes[i]) guilty.insert(attempt.senders[i]);
     }
   }

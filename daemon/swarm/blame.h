@@ -1,6 +1,6 @@
-// Who sent the bytes that failed a chunk's hash. Several neighbours may have contributed to one chunk: if it was one,
-// that one is guilty at once; if it was several, the block hashes of the failed attempt are kept until the chunk passes,
-// and whoever had sent a block that differs is guilty then.
+// Who sent the bytes that failed a chunk's hash. Several neighbours may have contributed to one chunk: if it
+// was one, that one is guilty at once; if it was several, the block hashes of the failed attempt are kept
+// until the chunk passes, and whoever had sent a block that differs is guilty then.
 //
 // A pure value: no sockets, no clock.
 #pragma once
@@ -17,8 +17,8 @@ class Blame {
  public:
   using Sender = std::uint32_t;  // numbers that the caller gives; 0 is nobody
 
-  // A block of a chunk of `blocks` blocks came from `sender`. The first to send a block is the one that counts: later
-  // copies are thrown away unseen.
+  // A block of a chunk of `blocks` blocks came from `sender`. The first to send a block is the one that
+  // counts: later copies are thrown away unseen.
   void received(ChunkIndex chunk, std::uint32_t block, std::uint32_t blocks, Sender sender);
 
   // The chunk's hash did not match; the guilty as far as they are known.

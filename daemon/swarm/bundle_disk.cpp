@@ -14,13 +14,14 @@ namespace p2pw {
 namespace {
 
 constexpr std::size_t kBlockBytes = lt::default_block_size;
-constexpr std::size_t kMaxSpare = 16;
+constexpr std::size_t kMaxSpareBytes = 16u << 20;
 
 lt::storage_error to_storage_error(const Status& status, lt::operation_t operation) {
   if (status.ok()) return {};
   auto reason = status.error().code == ErrorCode::no_space ? boost::system::errc::no_space_on_device
                                                            : boost::system::errc::io_error;
-  return lt::storage_error(lt::error_code(reason, boost::system::generic_category()), lt::file_index_t(0), operation);
+  return lt::storage_error(lt::error_code(reason, boost::system::generic_category()), lt::file_index_t(0),
+                           operation);
 }
 
 lt::storage_error no_store(lt::operation_t operation) {
@@ -32,8 +33,12 @@ lt::storage_error not_supported() {
       lt::error_code(boost::system::errc::operation_not_supported, boost::system::generic_category()));
 }
 
-std::span<std::byte> writable(char* bytes, std::size_t size) { return {reinterpret_cast<std::byte*>(bytes), size}; }
-ByteView readable(const char* bytes, std::size_t size) { return {reinterpret_cast<const std::byte*>(bytes), size}; }
+std::span<std::byte> writable(char* bytes, std::size_t size) {
+  return {reinterpret_cast<std::byte*>(bytes), size};
+}
+ByteView readable(const char* bytes, std::size_t size) {
+  return {reinterpret_cast<const std::byte*>(bytes), size};
+}
 
 // A free buffer that is not lost when the result that carries it is never run.
 using ReadBuffer = std::shared_ptr<std::unique_ptr<char[]>>;
@@ -55,7 +60,9 @@ struct BundleDisk::HashJob {
 BundleDisk::BundleDisk(lt::io_context& io, std::shared_ptr<DiskListener> listener, int threads)
     : io_(io), listener_(std::move(listener)), guard_(boost::asio::make_work_guard(io)), pool_(threads) {}
 
-BundleDisk::~BundleDisk() { abort(true); }
+BundleDisk::~BundleDisk() {
+  abort(true);
+}
 
 void BundleDisk::abort(bool) {
   pool_.stop();
@@ -123,6 +130,7 @@ std::vector<char>* BundleDisk::buffer_for(Store& store, int piece) {
   if (!spare_.empty()) {
     buffer = std::move(spare_.back());
     spare_.pop_back();
+    spare_bytes_ -= buffer->capacity();
     buffer->resize(size);
   } else {
     buffer = std::make_shared<std::vector<char>>(size);
@@ -137,7 +145,10 @@ void BundleDisk::forget(Store& store, int piece) {
   if (it == store.gathered.end()) return;
   gathered_bytes_ -= it->second->size();
   // Still being hashed when the torrent is removed meanwhile: then it is not free to use again.
-  if (it->second.use_count() == 1 && spare_.size() < kMaxSpare) spare_.push_back(std::move(it->second));
+  if (it->second.use_count() == 1 && spare_bytes_ + it->second->capacity() <= kMaxSpareBytes) {
+    spare_bytes_ += it->second->capacity();
+    spare_.push_back(std::move(it->second));
+  }
   store.gathered.erase(it);
 }
 
@@ -185,7 +196,8 @@ bool BundleDisk::async_write(lt::storage_index_t index, const lt::peer_request& 
       std::memcpy(buffer->data() + request.start, bytes, size);
     } else {
       const std::uint64_t offset = std::uint64_t(piece) * store->file->record().chunk_bytes + request.start;
-      error = to_storage_error(store->file->write(offset, readable(bytes, size)), lt::operation_t::file_write);
+      error =
+          to_storage_error(store->file->write(offset, readable(bytes, size)), lt::operation_t::file_write);
     }
   }
   complete([handler = std::move(handler), error] { handler(error); });
@@ -193,7 +205,8 @@ bool BundleDisk::async_write(lt::storage_index_t index, const lt::peer_request& 
 }
 
 void BundleDisk::async_hash(
-    lt::storage_index_t index, lt::piece_index_t piece, lt::span<lt::sha256_hash> blocks, lt::disk_job_flags_t,
+    lt::storage_index_t index, lt::piece_index_t piece, lt::span<lt::sha256_hash> blocks,
+    lt::disk_job_flags_t,
     std::function<void(lt::piece_index_t, const lt::sha1_hash&, const lt::storage_error&)> handler) {
   auto job = std::make_shared<HashJob>();
   job->store = store(index);
@@ -201,7 +214,8 @@ void BundleDisk::async_hash(
   job->out = blocks;
   job->handler = std::move(handler);
   if (!job->store->file) {
-    return complete([job] { job->handler(lt::piece_index_t(job->piece), {}, no_store(lt::operation_t::file_read)); });
+    return complete(
+        [job] { job->handler(lt::piece_index_t(job->piece), {}, no_store(lt::operation_t::file_read)); });
   }
   job->from_neighbours = !job->store->file->has(ChunkIndex(job->piece));
   auto it = job->store->gathered.find(job->piece);
@@ -318,7 +332,8 @@ void BundleDisk::async_move_storage(
 void BundleDisk::async_rename_file(
     lt::storage_index_t, lt::file_index_t file, std::string name,
     std::function<void(const std::string&, lt::file_index_t, const lt::storage_error&)> handler) {
-  complete([handler = std::move(handler), file, name = std::move(name)] { handler(name, file, not_supported()); });
+  complete(
+      [handler = std::move(handler), file, name = std::move(name)] { handler(name, file, not_supported()); });
 }
 
 void BundleDisk::async_delete_files(lt::storage_index_t, lt::remove_flags_t,
@@ -328,7 +343,8 @@ void BundleDisk::async_delete_files(lt::storage_index_t, lt::remove_flags_t,
 
 void BundleDisk::async_set_file_priority(
     lt::storage_index_t, lt::aux::vector<lt::download_priority_t, lt::file_index_t> priorities,
-    std::function<void(const lt::storage_error&, lt::aux::vector<lt::download_priority_t, lt::file_index_t>)> handler) {
+    std::function<void(const lt::storage_error&, lt::aux::vector<lt::download_priority_t, lt::file_index_t>)>
+        handler) {
   complete([handler = std::move(handler), priorities = std::move(priorities)] {
     handler(not_supported(), priorities);
   });

@@ -9,7 +9,9 @@ JobPool::JobPool(int threads) {
   for (int i = 0; i < std::max(1, threads); ++i) threads_.emplace_back([this] { run(); });
 }
 
-JobPool::~JobPool() { stop(); }
+JobPool::~JobPool() {
+  stop();
+}
 
 void JobPool::add(std::function<void()> job) {
   {

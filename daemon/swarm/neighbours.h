@@ -1,6 +1,11 @@
-// The region's members as the swarm sees them, and the rule who dials whom: of two nodes the one with the smaller key.
-// Two connections that cross would both be closed by libtorrent as duplicates, so only one side may dial by itself; the
-// other does so only in answer to a dial that it had to refuse.
+// The region's members as the swarm sees them, and the rule who dials whom.
+//
+// Up to kMesh nodes, everybody is connected to everybody. In a larger region, each bundle has kRings rings
+// (all nodes in the order of a hash of bundle, ring and key), and a node dials the one that follows it in
+// each: every node then has about 2 kRings neighbours, and a chunk reaches the last of a thousand in three or
+// four hops. Of two nodes that would dial each other, the one with the smaller key does: connections that
+// cross would both be closed by libtorrent as duplicates. The other side dials only in answer to a dial that
+// it had to refuse.
 //
 // Also when to dial again: a few times within a second, then it is left to libtorrent's own slow round.
 //
@@ -18,6 +23,9 @@ namespace p2pw {
 
 class Neighbours {
  public:
+  static constexpr std::size_t kMesh = 24;
+  static constexpr std::uint32_t kRings = 8;
+
   explicit Neighbours(NodeKey self) : self_(self) {}
 
   struct Change {
@@ -27,7 +35,8 @@ class Neighbours {
   Change set(std::vector<SwarmPeer> members);
 
   const std::vector<SwarmPeer>& all() const { return members_; }
-  bool we_dial(const SwarmPeer& member) const { return self_ < member.key; }
+  // Whom this node dials for a bundle.
+  std::vector<SwarmPeer> to_dial(const BundleId& bundle) const;
   const SwarmPeer* find(const NodeKey& key) const;
   const SwarmPeer* find(std::string_view address, std::uint16_t port) const;
   std::vector<SwarmPeer> at(std::string_view address) const;
@@ -41,8 +50,9 @@ class Neighbours {
 class DialTimer {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds kFirst{5};
+  static constexpr std::chrono::milliseconds kFirst{10};
   static constexpr std::chrono::milliseconds kLast{640};
+  static constexpr int kGrowth = 4;
 
   // There is a new reason to dial: begin with short waits again.
   void restart() { wait_ = kFirst; }
@@ -50,7 +60,7 @@ class DialTimer {
   void plan(Clock::time_point now) {
     if (at_ || wait_ > kLast) return;
     at_ = now + wait_;
-    wait_ *= 2;
+    wait_ *= kGrowth;
   }
   // True once, when a planned dial is due.
   bool due(Clock::time_point now) {
@@ -77,6 +87,8 @@ class Owed {
     since_ = now;
   }
   void cleared() { blocks_ = 0; }
+  // We were not looking ourselves: begin to wait now.
+  void excuse(Clock::time_point now) { since_ = now; }
   bool stalled(Clock::time_point now, Clock::duration patience) const {
     return blocks_ > 0 && now - since_ >= patience;
   }

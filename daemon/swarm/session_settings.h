@@ -1,5 +1,5 @@
-// How a libtorrent session is set up for a region: nothing found by itself, bound to one address, latency before
-// fairness.
+// How a libtorrent session is set up for a region: nothing found by itself, bound to one address, latency
+// before fairness.
 #pragma once
 
 #include <libtorrent/fwd.hpp>
@@ -15,8 +15,8 @@ lt::settings_pack session_settings(const SwarmOptions& options);
 // Nobody but `members`.
 lt::ip_filter members_only(const std::vector<SwarmPeer>& members);
 
-// Puts every neighbour into one class of ours with the options' rate limits and no unchoke slots. libtorrent's own
-// class for private addresses would ignore the limits.
+// Puts every neighbour into one class of ours with the options' rate limits and no unchoke slots.
+// libtorrent's own class for private addresses would ignore the limits.
 void set_region_class(lt::session_handle& session, const SwarmOptions& options);
 
 }  // namespace p2pw

@@ -16,9 +16,8 @@ namespace {
 class LibtorrentSwarm final : public Swarm {
  public:
   LibtorrentSwarm(const SwarmOptions& options, SwarmEvents& events, PostToControl post)
-      : sink_(std::make_shared<EventSink>(events, std::move(post))), net_(std::make_shared<SwarmNet>(options, sink_)) {
-    EventSink::attach(sink_);
-  }
+      : sink_(std::make_shared<EventSink>(events, std::move(post))),
+        net_(std::make_shared<SwarmNet>(options, sink_)) {}
 
   ~LibtorrentSwarm() override {
     sink_->close();
@@ -69,9 +68,8 @@ Status LibtorrentSwarm::open(const SwarmOptions& options) {
   try {
     lt::session_params params(session_settings(options), {make_session_plugin(net_)});
     params.ip_filter = members_only({});
-    params.disk_io_constructor = [net = net_.get()](lt::io_context& io, const lt::settings_interface&, lt::counters&) {
-      return net->make_disk(io);
-    };
+    params.disk_io_constructor = [net = net_.get()](lt::io_context& io, const lt::settings_interface&,
+                                                    lt::counters&) { return net->make_disk(io); };
     session_ = std::make_unique<lt::session>(std::move(params));
     port_ = session_->listen_port();
     if (port_ == 0) {

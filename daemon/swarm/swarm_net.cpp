@@ -18,9 +18,12 @@ namespace p2pw {
 namespace {
 
 constexpr std::chrono::milliseconds kWatchdogPeriod{250};
+constexpr std::chrono::milliseconds kWatchdogAsleep{
+    1000};  // between two rounds: then it was us who stood still
 constexpr std::chrono::seconds kQuietAfterDrop{1};
 constexpr std::size_t kMaxRefused = 4096;
-constexpr int kDialBudget = 200;  // libtorrent dials at most 255 times at once per torrent before it wants a pause
+constexpr int kDialBudget =
+    200;  // libtorrent dials at most 255 times at once per torrent before it wants a pause
 
 // libtorrent never looks at these bytes: BundleDisk drops blocks of chunks that are in the file already.
 char ignored_bytes[limits::kMaxChunkBytes];
@@ -37,30 +40,12 @@ lt::sha1_hash wire_hash(const lt::torrent_handle& handle) {
 }
 
 Error to_error(const lt::error_code& error, const std::string& what) {
-  const ErrorCode code = error == boost::system::errc::no_space_on_device ? ErrorCode::no_space : ErrorCode::io;
+  const ErrorCode code =
+      error == boost::system::errc::no_space_on_device ? ErrorCode::no_space : ErrorCode::io;
   return fail(code, what + ": " + error.message());
 }
 
 }  // namespace
-
-void EventSink::post(std::function<void(SwarmEvents&)> event) {
-  post_([self = self_, event = std::move(event)] {
-    auto sink = self.lock();
-    if (sink && sink->events_) event(*sink->events_);
-  });
-}
-
-void EventSink::chunk_arrived(const BundleId& bundle, ChunkIndex chunk) {
-  post([bundle, chunk](SwarmEvents& events) { events.swarm_chunk_arrived(bundle, chunk); });
-}
-
-void EventSink::peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason) {
-  post([=](SwarmEvents& events) { events.swarm_peer_blocked(bundle, address, reason); });
-}
-
-void EventSink::failed(const BundleId& bundle, const Error& error) {
-  post([=](SwarmEvents& events) { events.swarm_failed(bundle, error); });
-}
 
 SwarmNet::SwarmNet(const SwarmOptions& options, std::shared_ptr<EventSink> sink)
     : options_(options), sink_(std::move(sink)), neighbours_(options.self) {}
@@ -76,6 +61,7 @@ std::unique_ptr<lt::disk_interface> SwarmNet::make_disk(lt::io_context& io) {
 
 void SwarmNet::start(lt::session_handle session) {
   session_ = std::move(session);
+  last_watch_ = Clock::now();
   dial_timer_ = std::make_unique<boost::asio::steady_timer>(*io_);
   watchdog_ = std::make_unique<boost::asio::steady_timer>(*io_);
   session_.set_alert_notify([weak = weak_from_this(), io = io_] {
@@ -106,8 +92,8 @@ void SwarmNet::guarded(const BundleId& bundle, Work work) {
   }
 }
 
-// While a session has no torrent at all it closes incoming connections without telling anybody, and we would not know
-// whom to dial back. So there is always one, which nobody else has.
+// While a session has no torrent at all it closes incoming connections without telling anybody, and we would
+// not know whom to dial back. So there is always one, which nobody else has.
 void SwarmNet::add_resident() {
   BundleRecord record;
   record.used_bytes = record.chunk_bytes = limits::kMinChunkBytes;
@@ -120,26 +106,31 @@ void SwarmNet::add_resident() {
   if (added.ok()) added->resume();
 }
 
-Result<lt::torrent_handle> SwarmNet::add_torrent(const BundleRecord& record, const std::vector<ChunkRoot>& roots,
+Result<lt::torrent_handle> SwarmNet::add_torrent(const BundleRecord& record,
+                                                 const std::vector<ChunkRoot>& roots,
                                                  const std::shared_ptr<SwarmTorrent>& torrent) {
   lt::add_torrent_params params;
   P2PW_TRY(params.ti, make_torrent(torrent->id, record, roots));
-  params.save_path = "/" + torrent->id.hex();  // only a name between us and BundleDisk; absolute, so that it stays as it is
-  params.flags = lt::torrent_flags::paused | lt::torrent_flags::apply_ip_filter | lt::torrent_flags::no_verify_files |
-                 lt::torrent_flags::disable_dht | lt::torrent_flags::disable_lsd | lt::torrent_flags::disable_pex;
+  params.save_path =
+      "/" + torrent->id.hex();  // only a name between us and BundleDisk; absolute, so that it stays as it is
+  params.flags = lt::torrent_flags::paused | lt::torrent_flags::apply_ip_filter |
+                 lt::torrent_flags::no_verify_files | lt::torrent_flags::disable_dht |
+                 lt::torrent_flags::disable_lsd | lt::torrent_flags::disable_pex;
   params.have_pieces.resize(static_cast<int>(roots.size()), false);
   for (std::uint32_t i = 0; i < roots.size(); ++i) {
     if (!torrent->file || torrent->file->has(ChunkIndex(i))) {
       params.have_pieces.set_bit(lt::piece_index_t(static_cast<int>(i)));
     }
   }
-  params.extensions.push_back([self = shared_from_this(), torrent](const lt::torrent_handle&, lt::client_data_t) {
-    return make_torrent_plugin(self, torrent);
-  });
+  params.extensions.push_back(
+      [self = shared_from_this(), torrent](const lt::torrent_handle&, lt::client_data_t) {
+        return make_torrent_plugin(self, torrent);
+      });
   if (torrent->file) disk_->expect(params.save_path, torrent->id, torrent->file);
   lt::error_code error;
   lt::torrent_handle handle = session_.add_torrent(std::move(params), error);
-  if (error) return fail(ErrorCode::failed, "swarm of bundle " + torrent->id.short_hex() + ": " + error.message());
+  if (error)
+    return fail(ErrorCode::failed, "swarm of bundle " + torrent->id.short_hex() + ": " + error.message());
   return handle;
 }
 
@@ -153,28 +144,26 @@ void SwarmNet::add(const BundleId& id, const BundleRecord& record, const std::ve
     auto added = add_torrent(record, roots, torrent);
     if (!added.ok()) return sink_->failed(id, added.error());
     torrent->handle = *added;
+    torrent->to_dial = neighbours_.to_dial(id);
     torrents_.emplace(id, torrent);
     counters_.torrents = static_cast<std::uint32_t>(torrents_.size());
-    // We run on the network thread, so nothing can come in between adding and resuming.
-    for (const SwarmPeer& member : to_dial_first(torrent->handle)) {
+    // We run on the network thread, so nothing can come in between adding and dialling.
+    for (const SwarmPeer& member : refused_members(torrent->handle)) {
       if (auto endpoint = endpoint_of(member)) torrent->handle.connect_peer(*endpoint);
     }
-    torrent->handle.resume();
-    plan_dial(*torrent);
+    dial(*torrent);
   });
 }
 
-// Members that we dial in any case, and those that tried before we had the bundle.
-std::vector<SwarmPeer> SwarmNet::to_dial_first(const lt::torrent_handle& handle) {
-  std::set<std::string> refused;
-  if (auto it = refused_.find(wire_hash(handle)); it != refused_.end()) {
-    refused = std::move(it->second);
-    refused_.erase(it);
-  }
+// Members that dialled us before we had the bundle.
+std::vector<SwarmPeer> SwarmNet::refused_members(const lt::torrent_handle& handle) {
   std::vector<SwarmPeer> members;
-  for (const SwarmPeer& member : neighbours_.all()) {
-    if (neighbours_.we_dial(member) || refused.contains(member.address)) members.push_back(member);
+  auto it = refused_.find(wire_hash(handle));
+  if (it == refused_.end()) return members;
+  for (const std::string& address : it->second) {
+    for (SwarmPeer& member : neighbours_.at(address)) members.push_back(std::move(member));
   }
+  refused_.erase(it);
   return members;
 }
 
@@ -195,7 +184,9 @@ void SwarmNet::offer(const BundleId& id, ChunkIndex chunk) {
   SwarmTorrent& torrent = *it->second;
   if (chunk.value() >= torrent.file->chunk_count() || !torrent.file->has(chunk)) return;
   torrent.blame.forget(chunk);
-  guarded(id, [&] { torrent.handle.add_piece(lt::piece_index_t(static_cast<int>(chunk.value())), ignored_bytes, {}); });
+  guarded(id, [&] {
+    torrent.handle.add_piece(lt::piece_index_t(static_cast<int>(chunk.value())), ignored_bytes, {});
+  });
 }
 
 void SwarmNet::remove(const BundleId& id) {
@@ -209,6 +200,11 @@ void SwarmNet::remove(const BundleId& id) {
 
 void SwarmNet::set_members(std::vector<SwarmPeer> members) {
   if (stopped_) return;
+  std::erase_if(members, [](SwarmPeer& member) {
+    lt::error_code error;
+    member.address = lt::make_address(member.address, error).to_string();  // one spelling for each address
+    return bool(error);
+  });
   const Neighbours::Change change = neighbours_.set(std::move(members));
   if (change.joined.empty() && change.left.empty()) return;
   guarded(BundleId(), [&] {
@@ -217,8 +213,9 @@ void SwarmNet::set_members(std::vector<SwarmPeer> members) {
       quiet_until_.erase(member.key);
       disconnect(member);
     }
-    if (change.joined.empty()) return;
     for (auto& [id, torrent] : torrents_) {
+      torrent->to_dial = neighbours_.to_dial(id);
+      if (!misses_somebody(*torrent)) continue;
       torrent->dial_timer.restart();
       dial(*torrent);
     }
@@ -274,22 +271,24 @@ bool SwarmNet::connected(const SwarmTorrent& torrent, const SwarmPeer& member) c
 
 bool SwarmNet::misses_somebody(const SwarmTorrent& torrent) const {
   const Clock::time_point now = Clock::now();
-  return std::any_of(neighbours_.all().begin(), neighbours_.all().end(), [&](const SwarmPeer& member) {
-    if (!neighbours_.we_dial(member) || torrent.blocked.contains(member.address)) return false;
+  return std::any_of(torrent.to_dial.begin(), torrent.to_dial.end(), [&](const SwarmPeer& member) {
+    if (torrent.blocked.contains(member.address)) return false;
     auto quiet = quiet_until_.find(member.key);
     if (quiet != quiet_until_.end() && now < quiet->second) return false;
     return !connected(torrent, member);
   });
 }
 
-// libtorrent dials what connect_peer() names at its next second; only when a torrent is resumed it dials at once. So it
-// is paused and resumed, where on_pause() of our plugin says that the pause is not to be carried out.
+// libtorrent dials what connect_peer() names at its next second; only when a torrent is resumed it dials at
+// once. So it is paused and resumed, where on_pause() of our plugin says that the pause is not to be carried
+// out.
 void SwarmNet::dial(SwarmTorrent& torrent) {
-  for (const SwarmPeer& member : neighbours_.all()) {
-    if (!neighbours_.we_dial(member) || torrent.blocked.contains(member.address) || connected(torrent, member)) continue;
+  for (const SwarmPeer& member : torrent.to_dial) {
+    if (torrent.blocked.contains(member.address) || connected(torrent, member)) continue;
     if (auto endpoint = endpoint_of(member)) torrent.handle.connect_peer(*endpoint);
   }
-  // A real pause fills libtorrent's budget again; without connections there is nothing that it could interrupt.
+  // A real pause fills libtorrent's budget again; without connections there is nothing that it could
+  // interrupt.
   const bool refill = torrent.dials > kDialBudget && torrent.connections.empty();
   if (refill) torrent.dials = 0;
   dialling_ = !refill;
@@ -337,10 +336,12 @@ void SwarmNet::arm_watchdog() {
 
 void SwarmNet::on_watchdog() {
   const Clock::time_point now = Clock::now();
+  const bool asleep = now - std::exchange(last_watch_, now) > kWatchdogAsleep;
   for (auto& [id, torrent] : torrents_) {
     guarded(id, [&, t = torrent.get()] {
       const std::vector<SwarmConnection*> connections = t->connections;
       for (SwarmConnection* connection : connections) {
+        if (asleep) connection->excuse(now);
         if (connection->stalled(now, options_.stall)) connection->close(lt::errors::timed_out_no_request);
       }
       plan_dial(*t);  // whoever was to be left alone for a while
@@ -349,7 +350,9 @@ void SwarmNet::on_watchdog() {
   arm_watchdog();
 }
 
-void SwarmNet::chunk_stored(const BundleId& bundle, ChunkIndex chunk) { sink_->chunk_arrived(bundle, chunk); }
+void SwarmNet::chunk_stored(const BundleId& bundle, ChunkIndex chunk) {
+  sink_->chunk_arrived(bundle, chunk);
+}
 
 void SwarmNet::chunk_checked(const BundleId& bundle, ChunkIndex chunk, bool passed,
                              const std::vector<Sha256>& blocks) {

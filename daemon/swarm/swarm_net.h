@@ -1,7 +1,8 @@
-// The half of the swarm that lives on libtorrent's network thread: torrents, their connections, dialling, the watchdog.
+// The half of the swarm that lives on libtorrent's network thread: torrents, their connections, dialling, the
+// watchdog.
 //
-// Threads: everything on the network thread, except chunk_stored() and what is marked. Events go out through EventSink,
-// which posts them to the control thread.
+// Threads: everything on the network thread, except chunk_stored() and what is marked. Events go out through
+// EventSink, which posts them to the control thread.
 #pragma once
 
 #include <atomic>
@@ -20,30 +21,11 @@
 
 #include "daemon/swarm/blame.h"
 #include "daemon/swarm/bundle_disk.h"
+#include "daemon/swarm/event_sink.h"
 #include "daemon/swarm/neighbours.h"
 #include "daemon/swarm/swarm_libtorrent.h"
 
 namespace p2pw {
-
-// Posts events to the control thread, as long as the swarm lives there. Any thread.
-class EventSink {
- public:
-  EventSink(SwarmEvents& events, PostToControl post) : events_(&events), post_(std::move(post)) {}
-  // On the control thread, in the swarm's destructor: nothing is delivered any more.
-  void close() { events_ = nullptr; }
-
-  void chunk_arrived(const BundleId& bundle, ChunkIndex chunk);
-  void peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason);
-  void failed(const BundleId& bundle, const Error& error);
-
-  static void attach(std::shared_ptr<EventSink> sink) { sink->self_ = sink; }
-
- private:
-  void post(std::function<void(SwarmEvents&)> event);
-  SwarmEvents* events_;  // control thread only
-  PostToControl post_;
-  std::weak_ptr<EventSink> self_;
-};
 
 struct AtomicCounters {
   std::atomic<std::uint64_t> payload_sent{0}, payload_received{0}, redundant{0}, hash_failures{0};
@@ -60,6 +42,7 @@ struct SwarmTorrent {
   std::set<std::string> blocked;              // addresses
   Blame blame;
   std::vector<std::string> senders;  // address of Blame::Sender i + 1
+  std::vector<SwarmPeer> to_dial;    // see Neighbours
   DialTimer dial_timer;
   int dials = 0;  // since libtorrent's budget for dialling at once was filled
 };
@@ -87,7 +70,8 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
 
   // DiskListener
   void chunk_stored(const BundleId& bundle, ChunkIndex chunk) override;
-  void chunk_checked(const BundleId& bundle, ChunkIndex chunk, bool passed, const std::vector<Sha256>& blocks) override;
+  void chunk_checked(const BundleId& bundle, ChunkIndex chunk, bool passed,
+                     const std::vector<Sha256>& blocks) override;
 
   // From the plugins.
   bool dialling() const { return dialling_; }
@@ -96,6 +80,7 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
   void refused_stranger() { ++counters_.refused_strangers; }
   void refused_unknown(const lt::sha1_hash& info_hash, const std::string& address);
   void connection_opened(SwarmTorrent& torrent, SwarmConnection& connection);
+  void connection_known(SwarmTorrent& torrent) { plan_dial(torrent); }  // it has told its port
   void connection_closed(SwarmTorrent& torrent, SwarmConnection& connection);
   void payload_sent(int bytes) { counters_.payload_sent += static_cast<std::uint64_t>(bytes); }
   void payload_received(int bytes) { counters_.payload_received += static_cast<std::uint64_t>(bytes); }
@@ -106,7 +91,7 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
   Result<lt::torrent_handle> add_torrent(const BundleRecord& record, const std::vector<ChunkRoot>& roots,
                                          const std::shared_ptr<SwarmTorrent>& torrent);
   void add_resident();
-  std::vector<SwarmPeer> to_dial_first(const lt::torrent_handle& handle);
+  std::vector<SwarmPeer> refused_members(const lt::torrent_handle& handle);
   bool connected(const SwarmTorrent& torrent, const SwarmPeer& member) const;
   bool misses_somebody(const SwarmTorrent& torrent) const;
   void dial(SwarmTorrent& torrent);
@@ -137,6 +122,7 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
   std::map<lt::sha1_hash, std::set<std::string>> refused_;
   std::deque<lt::sha1_hash> refused_order_;
   std::unique_ptr<boost::asio::steady_timer> dial_timer_, watchdog_;
+  Clock::time_point last_watch_{};
   bool dialling_ = false;  // inside dial(): the pause is not one
   bool stopped_ = false;
 };

@@ -37,7 +37,8 @@ class TorrentPlugin final : public lt::torrent_plugin {
       : net_(std::move(net)), torrent_(std::move(torrent)) {}
 
   std::shared_ptr<lt::peer_plugin> new_connection(const lt::peer_connection_handle& peer) override {
-    // Throwing closes an incoming connection, but for an outgoing one puts the whole torrent into its error state.
+    // Throwing closes an incoming connection, but for an outgoing one puts the whole torrent into its error
+    // state.
     if (!peer.is_outgoing() && !net_->admits(*torrent_, peer.remote().address().to_string())) {
       net_->refused_stranger();
       throw std::runtime_error("not a member of this region");
@@ -71,7 +72,9 @@ SwarmConnection::SwarmConnection(std::shared_ptr<SwarmNet> net, std::shared_ptr<
   net_->connection_opened(*torrent_, *this);
 }
 
-SwarmConnection::~SwarmConnection() { leave(); }
+SwarmConnection::~SwarmConnection() {
+  leave();
+}
 
 void SwarmConnection::leave() {
   if (left_) return;
@@ -111,15 +114,22 @@ bool SwarmConnection::on_handshake(lt::span<const char>) {
 
 bool SwarmConnection::on_extension_handshake(const lt::bdecode_node& handshake) {
   const std::int64_t port = handshake.dict_find_int_value("p", 0);
-  if (port_ == 0 && port > 0 && port < 65536) port_ = static_cast<std::uint16_t>(port);
+  if (port_ == 0 && port > 0 && port < 65536) {
+    port_ = static_cast<std::uint16_t>(port);
+    net_->connection_known(*torrent_);
+  }
   return true;
 }
 
-void SwarmConnection::on_disconnect(const lt::error_code&) { leave(); }
+void SwarmConnection::on_disconnect(const lt::error_code&) {
+  leave();
+}
 
-// A neighbour that has all we have is not interested until our next chunk; libtorrent would choke it meanwhile, and each
-// chunk would cost it a round trip to be unchoked again.
-bool SwarmConnection::on_not_interested() { return true; }
+// A neighbour that has all we have is not interested until our next chunk; libtorrent would choke it
+// meanwhile, and each chunk would cost it a round trip to be unchoked again.
+bool SwarmConnection::on_not_interested() {
+  return true;
+}
 
 bool SwarmConnection::on_choke() {
   owed_.cleared();
@@ -142,11 +152,17 @@ bool SwarmConnection::on_reject(const lt::peer_request&) {
   return false;
 }
 
-void SwarmConnection::sent_request(const lt::peer_request&) { owed_.requested(Owed::Clock::now()); }
+void SwarmConnection::sent_request(const lt::peer_request&) {
+  owed_.requested(Owed::Clock::now());
+}
 
-void SwarmConnection::sent_cancel(const lt::peer_request&) { owed_.answered(Owed::Clock::now()); }
+void SwarmConnection::sent_cancel(const lt::peer_request&) {
+  owed_.answered(Owed::Clock::now());
+}
 
-void SwarmConnection::sent_payload(int bytes) { net_->payload_sent(bytes); }
+void SwarmConnection::sent_payload(int bytes) {
+  net_->payload_sent(bytes);
+}
 
 std::shared_ptr<lt::plugin> make_session_plugin(std::shared_ptr<SwarmNet> net) {
   return std::make_shared<SessionPlugin>(std::move(net));

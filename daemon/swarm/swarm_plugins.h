@@ -25,6 +25,7 @@ class SwarmConnection final : public lt::peer_plugin {
   Blame::Sender sender() const { return sender_; }
   void set_sender(Blame::Sender sender) { sender_ = sender; }
   bool stalled(Owed::Clock::time_point now, Owed::Clock::duration patience);
+  void excuse(Owed::Clock::time_point now) { owed_.excuse(now); }
   void close(const lt::error_code& why);
 
   lt::string_view type() const override { return "p2pw"; }

@@ -16,7 +16,8 @@ Status check(const BundleRecord& record, std::span<const ChunkRoot> roots) {
   if (!std::has_single_bit(record.chunk_bytes) || record.chunk_bytes < limits::kMinChunkBytes ||
       record.chunk_bytes > limits::kMaxChunkBytes || record.used_bytes == 0 ||
       record.used_bytes > limits::kMaxBundleBytes) {
-    return fail(ErrorCode::malformed, "bundle " + std::to_string(record.index.value()) + " states impossible sizes");
+    return fail(ErrorCode::malformed,
+                "bundle " + std::to_string(record.index.value()) + " states impossible sizes");
   }
   if (roots.size() != record.chunk_count()) {
     return fail(ErrorCode::malformed, "bundle " + std::to_string(record.index.value()) + " has " +
@@ -24,15 +25,16 @@ Status check(const BundleRecord& record, std::span<const ChunkRoot> roots) {
                                           std::to_string(roots.size()) + " roots were given");
   }
   if (pieces_root(roots, record.chunk_bytes) != record.pieces_root) {
-    return fail(ErrorCode::integrity,
-                "the chunk roots of bundle " + std::to_string(record.index.value()) + " do not match its record");
+    return fail(ErrorCode::integrity, "the chunk roots of bundle " + std::to_string(record.index.value()) +
+                                          " do not match its record");
   }
   return {};
 }
 
 }  // namespace
 
-Result<Bytes> torrent_bytes(const BundleId& id, const BundleRecord& record, std::span<const ChunkRoot> roots) {
+Result<Bytes> torrent_bytes(const BundleId& id, const BundleRecord& record,
+                            std::span<const ChunkRoot> roots) {
   P2PW_CHECK(check(record, roots));
   const std::string root(record.pieces_root.text());
   const std::string name = id.hex();
@@ -66,10 +68,12 @@ Result<std::shared_ptr<lt::torrent_info>> make_torrent(const BundleId& id, const
     lt::load_torrent_limits bounds;
     bounds.max_buffer_size = static_cast<int>(bytes.size());
     bounds.max_pieces = static_cast<int>(roots.size());
-    lt::span<const char> text(reinterpret_cast<const char*>(bytes.data()), static_cast<std::ptrdiff_t>(bytes.size()));
+    lt::span<const char> text(reinterpret_cast<const char*>(bytes.data()),
+                              static_cast<std::ptrdiff_t>(bytes.size()));
     return std::make_shared<lt::torrent_info>(text, bounds, lt::from_span);
   } catch (const std::exception& e) {
-    return fail(ErrorCode::failed, "libtorrent refuses the torrent of bundle " + id.short_hex() + ": " + e.what());
+    return fail(ErrorCode::failed,
+                "libtorrent refuses the torrent of bundle " + id.short_hex() + ": " + e.what());
   }
 }
 

@@ -1,10 +1,12 @@
-// A plain libtorrent client for simulations/baselines: what a swarm does when everybody is connected to everybody, with
-// libtorrent's defaults but without uTP (which stalls in 2.0.8) and without finding anybody by itself.
+// A plain libtorrent client for simulations/baselines: what a swarm does when everybody is connected to
+// everybody, with libtorrent's defaults but without uTP (which stalls in 2.0.8) and without finding anybody
+// by itself.
 //
 //   p2pw-lt-node make FILE OUT.torrent [--v1] [--tracker URL] [--piece-kib N]
 //   p2pw-lt-node run TORRENT FOLDER ADDRESS PORT [--seed] [--peer ADDRESS:PORT]...
 //
-// `run` prints one JSON line when it listens and one when it has everything, and goes on seeding until it is killed.
+// `run` prints one JSON line when it listens and one when it has everything, and goes on seeding until it is
+// killed.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <filesystem>
@@ -41,20 +43,22 @@ int make(const MakeOptions& options) {
   if (!options.tracker.empty()) torrent.add_tracker(options.tracker);
   lt::set_piece_hashes(torrent, std::filesystem::path(options.file).parent_path().string());
   const std::vector<char> bytes = torrent.generate_buf();
-  std::ofstream(options.out, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(options.out, std::ios::binary)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   return 0;
 }
 
 lt::settings_pack settings(const RunOptions& options) {
   lt::settings_pack pack;
-  for (int name : {lt::settings_pack::enable_dht, lt::settings_pack::enable_lsd, lt::settings_pack::enable_upnp,
-                   lt::settings_pack::enable_natpmp, lt::settings_pack::enable_incoming_utp,
-                   lt::settings_pack::enable_outgoing_utp}) {
+  for (int name : {lt::settings_pack::enable_dht, lt::settings_pack::enable_lsd,
+                   lt::settings_pack::enable_upnp, lt::settings_pack::enable_natpmp,
+                   lt::settings_pack::enable_incoming_utp, lt::settings_pack::enable_outgoing_utp}) {
     pack.set_bool(name, false);
   }
   pack.set_str(lt::settings_pack::listen_interfaces, options.address + ":" + std::to_string(options.port));
-  pack.set_int(lt::settings_pack::alert_mask,
-               static_cast<int>(static_cast<std::uint32_t>(lt::alert_category::error | lt::alert_category::status)));
+  pack.set_int(
+      lt::settings_pack::alert_mask,
+      static_cast<int>(static_cast<std::uint32_t>(lt::alert_category::error | lt::alert_category::status)));
   return pack;
 }
 

@@ -1,5 +1,5 @@
-// What the region's swarm adds: the time from offer() to the chunk at a neighbour, and megabytes a second from one node
-// to others, all in one process on loopback. Usage: swarm_bench [nodes] [MiB] [chunk KiB]
+// What the region's swarm adds: the time from offer() to the chunk at a neighbour, and megabytes a second
+// from one node to others, all in one process on loopback. Usage: swarm_bench [nodes] [MiB] [chunk KiB]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -11,7 +11,9 @@ namespace p2pw::testing {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
 
 void latency(std::uint32_t nodes, std::uint32_t chunk_bytes) {
   ControlLoop loop;
@@ -36,8 +38,8 @@ void latency(std::uint32_t nodes, std::uint32_t chunk_bytes) {
   }
   std::printf("first chunk %.2f ms, last chunk %.2f ms\n", times.front(), times.back());
   std::sort(times.begin(), times.end());
-  std::printf("offer -> all %u neighbours, %u KiB chunks: median %.2f ms, 90 %% %.2f ms, worst %.2f ms\n", nodes - 1,
-              chunk_bytes >> 10, times[50], times[90], times[99]);
+  std::printf("offer -> all %u neighbours, %u KiB chunks: median %.2f ms, 90 %% %.2f ms, worst %.2f ms\n",
+              nodes - 1, chunk_bytes >> 10, times[50], times[90], times[99]);
 }
 
 void throughput(std::uint32_t nodes, std::uint64_t bytes, std::uint32_t chunk_bytes) {
@@ -64,7 +66,8 @@ void throughput(std::uint32_t nodes, std::uint64_t bytes, std::uint32_t chunk_by
   std::uint64_t sent = 0;
   for (TestNode* n : raw) sent += n->swarm().counters().payload_sent;
   loop.run_until([] { return true; });
-  std::printf("payload sent: %.4f copies each\n", static_cast<double>(sent) / static_cast<double>(bytes) / (nodes - 1));
+  std::printf("payload sent: %.4f copies each\n",
+              static_cast<double>(sent) / static_cast<double>(bytes) / (nodes - 1));
 }
 
 }  // namespace

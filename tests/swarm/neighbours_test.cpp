@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <random>
+#include <set>
+
 namespace p2pw {
 namespace {
 
@@ -37,13 +41,70 @@ TEST(Neighbours, AMoveIsLeavingAndJoining) {
   EXPECT_EQ(change.left, std::vector{peer(1, "10.0.0.1")});
 }
 
-TEST(Neighbours, OfTwoExactlyOneDials) {
-  for (std::uint8_t a = 1; a < 5; ++a) {
-    for (std::uint8_t b = 1; b < 5; ++b) {
-      if (a == b) continue;
-      EXPECT_NE(Neighbours(key(a)).we_dial(peer(b)), Neighbours(key(b)).we_dial(peer(a)));
+// Who is connected to whom when all of `count` nodes know each other: dialler -> dialled.
+std::map<NodeKey, std::set<NodeKey>> dials(std::uint32_t count, const BundleId& bundle) {
+  std::vector<SwarmPeer> all;
+  std::mt19937_64 random(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    SwarmPeer one{{}, "10.0.0.1", static_cast<std::uint16_t>(i + 1)};
+    for (auto& byte : one.key.data) byte = static_cast<std::uint8_t>(random());
+    all.push_back(one);
+  }
+  std::map<NodeKey, std::set<NodeKey>> found;
+  for (const SwarmPeer& one : all) {
+    Neighbours neighbours(one.key);
+    neighbours.set(all);
+    found[one.key];
+    for (const SwarmPeer& other : neighbours.to_dial(bundle)) found[one.key].insert(other.key);
+  }
+  return found;
+}
+
+TEST(Neighbours, OfTwoAtMostOneDials) {
+  for (std::uint32_t count : {2u, 5u, 24u, 25u, 60u}) {
+    auto found = dials(count, BundleId());
+    for (const auto& [a, others] : found) {
+      for (const NodeKey& b : others) EXPECT_FALSE(found[b].contains(a)) << count;
+      EXPECT_FALSE(others.contains(a));
     }
   }
+}
+
+TEST(Neighbours, ASmallRegionIsAMesh) {
+  auto found = dials(24, BundleId());
+  std::size_t connections = 0;
+  for (const auto& [a, others] : found) connections += others.size();
+  EXPECT_EQ(connections, 24u * 23 / 2);
+}
+
+TEST(Neighbours, ALargeRegionIsConnectedInFewHopsByFewConnections) {
+  auto found = dials(500, BundleId());
+  std::map<NodeKey, std::set<NodeKey>> both;
+  for (const auto& [a, others] : found) {
+    EXPECT_LE(others.size(), Neighbours::kRings);
+    for (const NodeKey& b : others) {
+      both[a].insert(b);
+      both[b].insert(a);
+    }
+  }
+  for (const auto& [a, others] : both) {
+    EXPECT_GE(others.size(), 8u);
+    EXPECT_LE(others.size(), 2 * Neighbours::kRings);
+  }
+  std::set<NodeKey> reached{both.begin()->first};
+  int hops = 0;
+  for (; reached.size() < both.size() && hops < 10; ++hops) {
+    std::set<NodeKey> more = reached;
+    for (const NodeKey& a : reached) more.insert(both[a].begin(), both[a].end());
+    reached = std::move(more);
+  }
+  EXPECT_LE(hops, 4);
+}
+
+TEST(Neighbours, EachBundleHasItsOwnGraph) {
+  BundleId other;
+  other.data[0] = 1;
+  EXPECT_NE(dials(60, BundleId()), dials(60, other));
 }
 
 TEST(Neighbours, FindsByKeyAndByAddress) {
@@ -58,7 +119,7 @@ TEST(Neighbours, FindsByKeyAndByAddress) {
   EXPECT_FALSE(neighbours.knows("10.0.0.4"));
 }
 
-TEST(DialTimer, WaitsDoubleAndThenEndUntilThereIsANewReason) {
+TEST(DialTimer, WaitsGrowAndThenEndUntilThereIsANewReason) {
   DialTimer timer;
   auto now = DialTimer::Clock::time_point() + 1h;
   auto wait = DialTimer::kFirst;
@@ -71,10 +132,10 @@ TEST(DialTimer, WaitsDoubleAndThenEndUntilThereIsANewReason) {
     now += wait;
     EXPECT_TRUE(timer.due(now));
     EXPECT_FALSE(timer.due(now));
-    wait *= 2;
+    wait *= DialTimer::kGrowth;
     ASSERT_LT(++dials, 20);
   }
-  EXPECT_EQ(dials, 8);
+  EXPECT_EQ(dials, 4);
   timer.restart();
   timer.plan(now);
   EXPECT_EQ(*timer.at(), now + DialTimer::kFirst);
@@ -104,8 +165,10 @@ TEST(Owed, StallsOnlyWhenSomethingIsOwedAndNothingComes) {
   // The clock begins when something is owed again, not with the last answer.
   owed.requested(now + 1h);
   EXPECT_FALSE(owed.stalled(now + 1h + 1s, 2s));
+  owed.excuse(now + 2h);
+  EXPECT_FALSE(owed.stalled(now + 2h + 1s, 2s));
   owed.cleared();
-  EXPECT_FALSE(owed.stalled(now + 2h, 2s));
+  EXPECT_FALSE(owed.stalled(now + 3h, 2s));
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "tests/swarm/raw_peer.h"
 
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+
 #include <boost/asio/connect.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
@@ -16,7 +19,8 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 
 std::string handshake(const std::string& info_hash) {
-  std::string text = std::string(1, 19) + "BitTorrent protocol" + std::string(8, '\0') + info_hash + "-XX0000-aaaaaaaaaaaa";
+  std::string text =
+      std::string(1, 19) + "BitTorrent protocol" + std::string(8, '\0') + info_hash + "-XX0000-aaaaaaaaaaaa";
   text[27] |= 0x04;  // the fast extension, for have-all
   text[27] |= 0x10;  // a v2 torrent
   return text;
@@ -29,7 +33,8 @@ std::uint32_t number(const std::array<unsigned char, 4>& b) {
 }  // namespace
 
 SilentPeer::SilentPeer(const std::string& address)
-    : acceptor_(io_, tcp::endpoint(asio::ip::make_address(address), 0)), port_(acceptor_.local_endpoint().port()) {
+    : acceptor_(io_, tcp::endpoint(asio::ip::make_address(address), 0)),
+      port_(acceptor_.local_endpoint().port()) {
   thread_ = std::thread([this] { run(); });
 }
 
@@ -61,7 +66,8 @@ void SilentPeer::serve(tcp::socket socket) {
   asio::read(socket, asio::buffer(theirs), error);
   if (error) return;
   const std::string info_hash(theirs.data() + 28, 20);
-  const std::string messages = handshake(info_hash) + std::string("\0\0\0\1\x0e", 5) + std::string("\0\0\0\1\1", 5);
+  const std::string messages =
+      handshake(info_hash) + std::string("\0\0\0\1\x0e", 5) + std::string("\0\0\0\1\1", 5);
   asio::write(socket, asio::buffer(messages), error);
   while (!error) {
     std::array<unsigned char, 4> length;
@@ -111,8 +117,8 @@ bool answers_handshake(const std::string& from, const std::string& address, std:
   return shake_hands(socket, from, address, port, info_hash);
 }
 
-bool closes_on(const std::string& from, const std::string& address, std::uint16_t port, const std::string& info_hash,
-               const std::string& message) {
+bool closes_on(const std::string& from, const std::string& address, std::uint16_t port,
+               const std::string& info_hash, const std::string& message) {
   asio::io_context io;
   tcp::socket socket(io);
   if (!shake_hands(socket, from, address, port, info_hash)) return false;
@@ -123,6 +129,34 @@ bool closes_on(const std::string& from, const std::string& address, std::uint16_
     if (answer[0] >= 21 && answer[0] <= 23) return false;
   }
   return true;
+}
+
+namespace {
+
+std::string text_of(const sockaddr_in& address) {
+  char text[INET_ADDRSTRLEN] = "";
+  inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
+  return text;
+}
+
+}  // namespace
+
+std::vector<bool> no_delay_of_sockets_between(const std::string& a, const std::string& b) {
+  std::vector<bool> found;
+  for (int fd = 0; fd < 1024; ++fd) {
+    sockaddr_in here{}, there{};
+    socklen_t here_size = sizeof here, there_size = sizeof there;
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&here), &here_size) != 0 || here.sin_family != AF_INET)
+      continue;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&there), &there_size) != 0) continue;
+    const std::set<std::string> ends{text_of(here), text_of(there)};
+    int option = 0;
+    socklen_t size = sizeof option;
+    if (ends != std::set<std::string>{a, b} || getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &option, &size) != 0)
+      continue;
+    found.push_back(option != 0);
+  }
+  return found;
 }
 
 std::string wire_hash(const TestBundle& bundle) {

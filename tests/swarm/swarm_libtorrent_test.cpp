@@ -81,6 +81,27 @@ TEST_F(SwarmTest, OrderOfAddingDoesNotMatter) {
   }
 }
 
+TEST_F(SwarmTest, NodesMayShareAnAddress) {
+  const TestBundle bundle = make_bundle(6 * kChunk, kChunk, 18);
+  const auto shared = [](SwarmOptions& o) { o.address = TestNode::address_of(100); };
+  TestNode &a = node(1, shared), &b = node(2, shared), &c = node(3, shared);
+  introduce({&a, &b, &c});
+  for (TestNode* n : {&a, &b, &c}) n->add(bundle);
+  for (std::uint32_t chunk : all_chunks(bundle)) (chunk % 2 == 0 ? a : c).put_and_offer(bundle, chunk);
+  expect_complete({&a, &b, &c}, bundle);
+}
+
+TEST_F(SwarmTest, NoConnectionWaitsForFullPackets) {
+  const TestBundle bundle = make_bundle(2 * kChunk, kChunk, 19);
+  TestNode &a = node(1), &b = node(2);
+  introduce({&a, &b});
+  a.add(bundle, all_chunks(bundle));
+  b.add(bundle);
+  expect_complete({&a, &b}, bundle);
+  const auto options = no_delay_of_sockets_between(a.peer().address, b.peer().address);
+  EXPECT_EQ(options, (std::vector<bool>{true, true}));  // both ends are in this process
+}
+
 TEST_F(SwarmTest, MembersLearntLaterAreDialledForEveryBundle) {
   const TestBundle first = make_bundle(2 * kChunk, kChunk, 5), second = make_bundle(kChunk / 2, kChunk, 6);
   TestNode &a = node(1), &b = node(2), &c = node(3);
@@ -234,7 +255,8 @@ TEST_F(SwarmTest, ALimitIsObeyedBetweenPrivateAddresses) {
   a.add(bundle, all_chunks(bundle));
   b.add(bundle);
   expect_complete({&b}, bundle);
-  // A lower bound, which a busy machine cannot break: 1 MiB at 2 MB/s; without a limit it takes a few milliseconds.
+  // A lower bound, which a busy machine cannot break: 1 MiB at 2 MB/s; without a limit it takes a few
+  // milliseconds.
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(250));
 }
 
@@ -249,8 +271,14 @@ TEST_F(SwarmTest, HashMessagesEndTheConnection) {
     // For all blocks of the first chunk: pieces root, base layer, index, length, proof layers.
     std::string body(1, message);
     body += bundle.record.pieces_root.text();
-    body += std::string("\0\0\0\0" "\0\0\0\0" "\0\0\0\x10" "\0\0\0\6", 16);
-    EXPECT_TRUE(closes_on(b.peer().address, peer.address, peer.port, wire_hash(bundle), body)) << int(message);
+    body += std::string(
+        "\0\0\0\0"
+        "\0\0\0\0"
+        "\0\0\0\x10"
+        "\0\0\0\6",
+        16);
+    EXPECT_TRUE(closes_on(b.peer().address, peer.address, peer.port, wire_hash(bundle), body))
+        << int(message);
   }
   b.add(bundle);
   expect_complete({&b}, bundle);
@@ -270,9 +298,8 @@ TEST_F(SwarmTest, ManySmallBundles) {
   for (const TestBundle& bundle : bundles) {
     for (TestNode* n : {&a, &b, &c}) n->swarm().remove(bundle.id);
   }
-  EXPECT_TRUE(loop_.run_until([&] {
-    return a.swarm().counters().torrents == 0 && a.swarm().counters().connections == 0;
-  }));
+  EXPECT_TRUE(loop_.run_until(
+      [&] { return a.swarm().counters().torrents == 0 && a.swarm().counters().connections == 0; }));
 }
 
 TEST_F(SwarmTest, ChunksOfEverySizeIncludingTheSmallest) {

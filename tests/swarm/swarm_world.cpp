@@ -53,7 +53,9 @@ TestNode::TestNode(ControlLoop& loop, std::uint8_t number, const std::function<v
   restart();
 }
 
-TestNode::~TestNode() { stop(); }
+TestNode::~TestNode() {
+  stop();
+}
 
 std::string TestNode::address_of(std::uint8_t number) {
   // Per process, so that test programs that run side by side do not meet.
@@ -85,7 +87,9 @@ void TestNode::put_and_offer(const TestBundle& bundle, std::uint32_t chunk) {
   swarm_->offer(bundle.id, ChunkIndex(chunk));
 }
 
-bool TestNode::complete(const TestBundle& bundle) const { return files_.at(bundle.id)->complete(); }
+bool TestNode::complete(const TestBundle& bundle) const {
+  return files_.at(bundle.id)->complete();
+}
 
 Bytes TestNode::used_bytes(const TestBundle& bundle) const {
   Bytes bytes(bundle.record.used_bytes);
@@ -103,7 +107,9 @@ void TestNode::swarm_peer_blocked(const BundleId& bundle, const std::string& add
   blocked.emplace_back(bundle, address);
 }
 
-void TestNode::swarm_failed(const BundleId&, const Error& error) { failures.push_back(error); }
+void TestNode::swarm_failed(const BundleId&, const Error& error) {
+  failures.push_back(error);
+}
 
 void introduce(const std::vector<TestNode*>& nodes) {
   std::vector<SwarmPeer> peers;

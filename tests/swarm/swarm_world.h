@@ -1,4 +1,5 @@
-// Swarms in one process on loopback addresses of their own, with the test's thread as everybody's control thread.
+// Swarms in one process on loopback addresses of their own, with the test's thread as everybody's control
+// thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +32,8 @@ class ControlLoop {
     };
   }
   // False when `done` did not come true; the limit is there only so that a broken swarm ends the test.
-  bool run_until(const std::function<bool()>& done, std::chrono::milliseconds limit = std::chrono::seconds(30));
+  bool run_until(const std::function<bool()>& done,
+                 std::chrono::milliseconds limit = std::chrono::seconds(30));
 
  private:
   struct State {
@@ -73,7 +75,8 @@ class TestNode : public SwarmEvents {
   Bytes used_bytes(const TestBundle& bundle) const;
 
   void swarm_chunk_arrived(const BundleId& bundle, ChunkIndex chunk) override;
-  void swarm_peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason) override;
+  void swarm_peer_blocked(const BundleId& bundle, const std::string& address,
+                          const std::string& reason) override;
   void swarm_failed(const BundleId& bundle, const Error& error) override;
 
   std::map<BundleId, std::multiset<std::uint32_t>> arrived;

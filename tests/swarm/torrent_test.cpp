@@ -38,7 +38,8 @@ TEST_P(TorrentTest, LibtorrentMakesTheSameOfTheSameBytes) {
 
   TempDir dir;
   const Bytes bytes = padded(bundle);
-  std::ofstream(dir / "bundle").write(reinterpret_cast<const char*>(bytes.data()), static_cast<long>(bytes.size()));
+  std::ofstream(dir / "bundle")
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<long>(bytes.size()));
   lt::file_storage files;
   lt::add_files(files, (dir / "bundle").string());
   lt::create_torrent creator(files, kChunk, lt::create_torrent::v2_only);
@@ -53,8 +54,8 @@ TEST_P(TorrentTest, LibtorrentMakesTheSameOfTheSameBytes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, TorrentTest,
-                         ::testing::Values(1, 16u << 10, kChunk - 1, kChunk, kChunk + 1, 2 * kChunk, 5 * kChunk - 9,
-                                           16 * kChunk, 33 * kChunk));
+                         ::testing::Values(1, 16u << 10, kChunk - 1, kChunk, kChunk + 1, 2 * kChunk,
+                                           5 * kChunk - 9, 16 * kChunk, 33 * kChunk));
 
 TEST(Torrent, IsAPureFunctionOfIdAndRecord) {
   const TestBundle bundle = make_bundle(3 * kChunk, kChunk, 2);
