@@ -112,7 +112,9 @@ struct Listener {
     socklen_t length = sizeof address;
     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
     port = ntohs(address.sin_port);
-    if (listening) EXPECT_EQ(listen(fd, 1), 0);
+    if (listening) {
+      EXPECT_EQ(listen(fd, 1), 0);
+    }
   }
   ~Listener() { close(fd); }
 };
