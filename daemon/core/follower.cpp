@@ -18,10 +18,10 @@ constexpr std::size_t kMaxEarlyMetas = 256;
 
 }  // namespace
 
-Follower::Follower(const Config& config, const ChannelConfig& channel, WorkPool& pool, FollowerHost& host)
+Follower::Follower(const Config& config, const ChannelConfig& channel, FollowerPools pools, FollowerHost& host)
     : config_(config),
       channel_(channel),
-      pool_(pool),
+      pools_(pools),
       host_(host),
       log_(channel.name, channel.publisher),
       bundles_(config.paths().bundles(channel.name)) {}
@@ -29,8 +29,8 @@ Follower::Follower(const Config& config, const ChannelConfig& channel, WorkPool&
 Follower::~Follower() = default;
 
 Result<std::unique_ptr<Follower>> Follower::open(const Config& config, const ChannelConfig& channel, FileSystem& files,
-                                                 WorkPool& pool, FollowerHost& host) {
-  std::unique_ptr<Follower> follower(new Follower(config, channel, pool, host));
+                                                 FollowerPools pools, FollowerHost& host) {
+  std::unique_ptr<Follower> follower(new Follower(config, channel, pools, host));
   SlotPlaces places{config.channel_root(channel.name), {}, {}};
   P2PW_TRY(follower->slots_, SlotPair::open(files, places));
   for (const auto& slot : {follower->slots_->active(), follower->slots_->standby()}) {
@@ -40,10 +40,10 @@ Result<std::unique_ptr<Follower>> Follower::open(const Config& config, const Cha
   follower->file_.emplace(std::move(file));
   RebuildEvents& rebuild_events = *follower;
   ActivationEvents& activation_events = *follower;
-  follower->rebuilder_ = std::make_unique<Rebuilder>(*follower->slots_, pool, rebuild_events);
+  follower->rebuilder_ = std::make_unique<Rebuilder>(*follower->slots_, pools.work, rebuild_events);
   ActivationOptions options;
   options.grace = channel.grace;
-  follower->activation_ = std::make_unique<Activation>(*follower->slots_, pool, nullptr, activation_events, options);
+  follower->activation_ = std::make_unique<Activation>(*follower->slots_, pools.work, nullptr, activation_events, options);
   return follower;
 }
 
@@ -212,7 +212,7 @@ void Follower::store_chunk(const BundleId& bundle, ChunkIndex chunk, Bytes paylo
   auto bytes = std::make_shared<Bytes>(std::move(payload));
   std::optional<NodeKey> sender;
   if (from) sender = *from;
-  pool_.run([file = stored->file, chunk, bytes] { return file->put(chunk, *bytes); },
+  pools_.puts.run([file = stored->file, chunk, bytes] { return file->put(chunk, *bytes); },
             [this, weak = std::weak_ptr<int>(alive_), bundle, chunk, sender, epoch](Status put) {
               if (weak.expired()) return;
               if (put.ok()) {

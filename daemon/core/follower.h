@@ -2,7 +2,7 @@
 // activated, and says how far it is. The path of one chunk, in calls: Node::link_message -> Follower::store_chunk ->
 // (pool: hash, write) -> Spread, Swarm::offer and Rebuilder::chunk_arrived -> version_staged -> Activation -> `current`.
 //
-// Threads: control thread only; hashing and disk work on the pool.
+// Threads: control thread only; hashing and disk work on the pools.
 #pragma once
 
 #include <functional>
@@ -51,11 +51,17 @@ struct VersionTimes {
   std::optional<WallTime> opened, first_chunk, last_chunk, sealed, staged, active;
 };
 
+// The threads of a node that its followers share.
+struct FollowerPools {
+  WorkPool& work;  // rebuilding and activation
+  WorkPool& puts;  // checking and storing chunks, which others wait for
+};
+
 class Follower : private RebuildEvents, private ActivationEvents {
  public:
   // Opens slots, records and bundles as they were left. Errors: io, no_space, config.
   static Result<std::unique_ptr<Follower>> open(const Config& config, const ChannelConfig& channel, FileSystem& files,
-                                                WorkPool& pool, FollowerHost& host);
+                                                FollowerPools pools, FollowerHost& host);
   ~Follower() override;
 
   const Channel& channel() const { return channel_.name; }
@@ -73,7 +79,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
   Result<Taken> take_record(ByteView envelope, const NodeKey* from);
   // A meta, bound by its record's hash. Unknown bundles' metas wait a while.
   Status take_meta(const BundleId& bundle, Bytes meta);
-  // A chunk of a known bundle that the spreading wants: hashed and written on the pool, then reported to the host.
+  // A chunk of a known bundle that the spreading wants: hashed and written on its pool, then reported to the host.
   void store_chunk(const BundleId& bundle, ChunkIndex chunk, Bytes payload, const NodeKey* from, Epoch epoch);
   // A neighbour's chunk, checked and written by the swarm.
   void swarm_chunk(const BundleId& bundle, ChunkIndex chunk);
@@ -121,7 +127,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
     bool open = false;
   };
 
-  Follower(const Config& config, const ChannelConfig& channel, WorkPool& pool, FollowerHost& host);
+  Follower(const Config& config, const ChannelConfig& channel, FollowerPools pools, FollowerHost& host);
   void act_on(const LogEvent& event);
   void run_opened(const Run& run);
   void bundle_known(const Run& run, BundleIndex index);
@@ -145,7 +151,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
 
   const Config& config_;
   ChannelConfig channel_;
-  WorkPool& pool_;
+  FollowerPools pools_;
   FollowerHost& host_;
   ChannelLog log_;
   std::optional<RecordFile> file_;
@@ -162,7 +168,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
   std::string problem_;
   std::optional<SteadyTime> retry_at_;
   bool replaying_ = false;  // records of the disk: they are no news to anybody
-  std::shared_ptr<int> alive_ = std::make_shared<int>();  // what comes back from the pool asks whether we still are
+  std::shared_ptr<int> alive_ = std::make_shared<int>();  // what comes back from a pool asks whether we still are
 };
 
 }  // namespace p2pw

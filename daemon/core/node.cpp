@@ -13,6 +13,8 @@ namespace p2pw {
 using std::chrono::milliseconds;
 
 namespace {
+// How much rebuilding gives way to the network where cores are short.
+constexpr int kRebuildNicer = 5;
 
 constexpr milliseconds kTick{100};
 
@@ -43,6 +45,7 @@ Node::~Node() {
   publish_server_.reset();
   head_signers_.clear();
   swarm_.reset();
+  puts_.reset();
   pool_.reset();  // waits for what runs, so nothing posts to followers that are gone
   followers_.clear();
 }
@@ -58,7 +61,9 @@ Status Node::open_state() {
   P2PW_TRY(secrets_, load_fleet_secrets(config_.paths()));
   P2PW_TRY(enrolments_, load_enrolments(config_.paths()));
   unsigned threads = config_.threads ? config_.threads : std::max(1u, std::thread::hardware_concurrency());
-  pool_ = std::make_unique<WorkPool>(threads, [io = &io_](WorkPool::Task task) { io->post(std::move(task)); });
+  auto executor = [io = &io_](WorkPool::Task task) { io->post(std::move(task)); };
+  pool_ = std::make_unique<WorkPool>(threads, executor, kRebuildNicer);
+  puts_ = std::make_unique<WorkPool>(std::max(1u, threads / 4), executor);
   return {};
 }
 
@@ -121,7 +126,7 @@ Status Node::open_links(SwarmFactory swarm) {
 
 Status Node::open_channels() {
   for (const ChannelConfig& channel : config_.channels) {
-    P2PW_TRY(auto follower, Follower::open(config_, channel, real_file_system(), *pool_, *this));
+    P2PW_TRY(auto follower, Follower::open(config_, channel, real_file_system(), {*pool_, *puts_}, *this));
     Follower& opened = *follower;
     followers_[channel.name] = std::move(follower);
     if (config_.node.role != Role::trainer) continue;

@@ -126,7 +126,8 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   WallTime started_;
   std::vector<FleetSecret> secrets_;
   Enrolments enrolments_;
-  std::unique_ptr<WorkPool> pool_;
+  std::unique_ptr<WorkPool> pool_;  // rebuilding, which may wait
+  std::unique_ptr<WorkPool> puts_;  // checking and storing chunks, which others wait for
   std::unique_ptr<TlsLinkHub> hub_;
   std::unique_ptr<Swarm> swarm_;
   std::unique_ptr<Roster> roster_;

@@ -1,10 +1,13 @@
 #include "daemon/core/work_pool.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <cerrno>
 
 namespace p2pw {
 
-WorkPool::WorkPool(unsigned threads, Executor executor) : executor_(std::move(executor)) {
+WorkPool::WorkPool(unsigned threads, Executor executor, int nicer) : executor_(std::move(executor)), nicer_(nicer) {
   for (unsigned i = 0; i < std::max(threads, 1u); ++i) threads_.emplace_back([this] { work(); });
 }
 
@@ -35,7 +38,16 @@ void WorkPool::post(Task task) {
   executor_(std::move(task));
 }
 
+// On Linux a nice value is the calling thread's alone.
+void WorkPool::give_way() const {
+  if (nicer_ == 0) return;
+  errno = 0;
+  const int nice = getpriority(PRIO_PROCESS, 0);
+  if (errno == 0) setpriority(PRIO_PROCESS, 0, nice + nicer_);
+}
+
 void WorkPool::work() {
+  give_way();
   for (;;) {
     Task task;
     {

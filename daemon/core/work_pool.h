@@ -19,7 +19,8 @@ class WorkPool {
   using Task = std::function<void()>;
   using Executor = std::function<void(Task)>;  // runs the task soon on the control thread; called from pool threads
 
-  WorkPool(unsigned threads, Executor executor);
+  // `nicer`: how much these threads give way to others where cores are short (nice values; 0 = not at all).
+  WorkPool(unsigned threads, Executor executor, int nicer = 0);
   // Tasks that run are waited for, those that wait are dropped; nothing is posted after this returns.
   ~WorkPool();
   WorkPool(const WorkPool&) = delete;
@@ -46,8 +47,10 @@ class WorkPool {
   void add(Task task);
   void post(Task task);
   void work();
+  void give_way() const;
 
   Executor executor_;
+  const int nicer_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Task> tasks_;

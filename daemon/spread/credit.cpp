@@ -9,6 +9,9 @@ using std::chrono::microseconds;
 namespace {
 constexpr std::chrono::seconds kBasePeriod{10};
 constexpr microseconds kShortestRound{20'000};
+constexpr double kGain = 2.0;
+constexpr double kSlowestShrink = 0.8;
+constexpr double kForget = 0.97;  // of the best rate, in each round
 }  // namespace
 
 void Credit::sent(std::uint64_t bytes, SteadyTime now) {
@@ -16,7 +19,6 @@ void Credit::sent(std::uint64_t bytes, SteadyTime now) {
     // After a pause nothing is known of the round that was going on.
     round_began_ = now;
     round_acked_ = 0;
-    round_took_ = round_chunks_ = 0;
     limited_ = false;
   }
   in_flight_ += bytes;
@@ -40,8 +42,6 @@ void Credit::note_base(microseconds took, SteadyTime now) {
 void Credit::acked(std::uint64_t bytes, SteadyTime now, microseconds took, microseconds round_trip) {
   in_flight_ -= std::min(in_flight_, bytes);
   round_acked_ += bytes;
-  round_took_ += took.count();
-  ++round_chunks_;
   note_base(took, now);
   if (now - round_began_ >= std::max(base_, kShortestRound)) end_round(now, round_trip);
 }
@@ -49,24 +49,19 @@ void Credit::acked(std::uint64_t bytes, SteadyTime now, microseconds took, micro
 void Credit::end_round(SteadyTime now, microseconds round_trip) {
   double seconds = std::chrono::duration<double>(now - round_began_).count();
   double rate = static_cast<double>(round_acked_) / seconds;
-  rate_ = std::max(rate, 0.95 * rate_);
-  double took = static_cast<double>(round_took_) / static_cast<double>(round_chunks_);
-  double base = static_cast<double>(base_.count());
+  rate_ = std::max(rate, kForget * rate_);
+  auto base = static_cast<double>(base_.count());
   if (round_trip.count() > 0) {
-    base = std::min(base, static_cast<double>(round_trip.count()) + 1e6 * static_cast<double>(largest_) / rate_);
+    base = std::min(base, static_cast<double>(round_trip.count()) + 2e6 * static_cast<double>(largest_) / rate_);
   }
-  double share = std::min(1.0, base / std::max(took, 1.0));
   if (limited_) {
-    auto window = static_cast<double>(window_);
-    bool growing = share > 0.8 && rate > 1.1 * last_rate_;
-    double next = growing ? 2 * window : window * share + 0.25 * window + static_cast<double>(largest_);
-    next = std::min(next, 2 * window);
+    double next = kGain * rate_ * base / 1e6;
+    double now_allowed = static_cast<double>(window_);
+    next = std::clamp(next, kSlowestShrink * now_allowed, kGain * now_allowed);
     window_ = std::clamp(static_cast<std::uint64_t>(next), options_.min_bytes, options_.max_bytes);
   }
-  last_rate_ = rate;
   round_began_ = now;
   round_acked_ = 0;
-  round_took_ = round_chunks_ = 0;
   limited_ = in_flight_ >= window_;
 }
 

@@ -1,12 +1,13 @@
 // How many bytes one upstream may have on the way into one region: about one rate x round trip, so that the link is full
 // and a stopped process swallows little. Shared by all gateways of the region.
 //
-// The window follows the time that chunks take from handing over to acknowledgement, in the manner of FAST TCP (Wei, Jin,
-// Low and Hegde, 2006): with `base` what a chunk takes on an idle path (the round trip and its own length at the measured
-// rate, or less where less was seen of late) and `time` the mean of the last round,
-//   window = window x base / time + allowance,
-// which settles where just the allowance (a quarter of the window and a chunk) waits in queues. While chunks take hardly
-// longer than `base` and the rate still grows, the window doubles in each round instead. Pure: time is an argument.
+// The window follows the rate of acknowledgements and the least time that a chunk takes (the round trip and its own
+// length at the measured rate, or less where less was seen of late), in the manner of BBR (Cardwell, Cheng, Gunn, Yeganeh
+// and Jacobson, 2016):
+//   window = 2 x rate x base.
+// One half is on the way; the other stands ready where a stripe pauses or a scheduler holds somebody up, so that the link
+// never runs dry, and TCP, not this, shares the link. While chunks take no longer than `base` this doubles in each round;
+// where they queue, the rate no longer grows and neither does the window. It shrinks slowly. Pure: time is an argument.
 #pragma once
 
 #include <chrono>
@@ -19,7 +20,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 class Credit {
  public:
   struct Options {
-    std::uint64_t initial_bytes = 2u << 20;
+    std::uint64_t initial_bytes = 8u << 20;
     std::uint64_t min_bytes = 64u << 10;
     std::uint64_t max_bytes = 256u << 20;
   };
@@ -45,7 +46,6 @@ class Credit {
   std::uint64_t window_;
   std::uint64_t in_flight_ = 0;
   double rate_ = 0;       // of acknowledgements, the best of late
-  double last_rate_ = 0;  // of the last round
   bool limited_ = false;  // the window, not a lack of chunks, held us back during this round
 
   std::chrono::microseconds base_{0}, next_base_{0};  // least time of this and the coming period
@@ -54,8 +54,6 @@ class Credit {
   SteadyTime round_began_{};
   std::uint64_t round_acked_ = 0;
   std::uint64_t largest_ = 0;  // chunk
-  std::int64_t round_took_ = 0;
-  std::int64_t round_chunks_ = 0;
 };
 
 }  // namespace p2pw
