@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::uint32_t kSmallestChosen = 64u << 10;
 constexpr std::uint64_t kChunksWanted = 512;
-constexpr std::uint64_t kBundlesWanted = 8;
+constexpr std::uint64_t kBundlesWanted = 16;
+constexpr std::uint64_t kTaper = 4;              // a bundle holds at most this part of what is left
+constexpr std::uint64_t kSmallestTaperChunks = 4;
 constexpr std::uint32_t kBundlesBeforeGrowth = 64;
 // A meta takes at most about 32 bytes for each frame and each chunk; half of kMaxMetaBytes is for frames.
 constexpr std::uint32_t kMostFrames = limits::kMaxMetaBytes / 2 / 32;
@@ -29,15 +31,23 @@ std::uint32_t choose_chunk_bytes(std::uint64_t last_delta_bytes) {
 }
 
 BundleSizes::BundleSizes(std::uint32_t chunk_bytes, std::uint64_t expected_bytes) : chunk_bytes_(chunk_bytes) {
-  std::uint64_t eighth = expected_bytes == 0 ? chunk_bytes * 16ull : expected_bytes / kBundlesWanted;
-  std::uint64_t chunks = std::max<std::uint64_t>(1, eighth / chunk_bytes);
+  const std::uint64_t part = expected_bytes == 0 ? chunk_bytes * 16ull : expected_bytes / kBundlesWanted;
+  const std::uint64_t chunks = std::max<std::uint64_t>(1, part / chunk_bytes);
   cap_ = std::min(chunks * chunk_bytes, kLargestTarget);
+  std::uint64_t ramp = chunk_bytes;
+  for (std::uint64_t left = expected_bytes; left > 0 && planned_.size() < kBundlesBeforeGrowth;) {
+    const std::uint64_t taper = std::max(left / kTaper / chunk_bytes, kSmallestTaperChunks) * chunk_bytes;
+    planned_.push_back(std::min({ramp, cap_, taper}));
+    left -= std::min(left, planned_.back());
+    ramp = std::min(2 * ramp, cap_);
+  }
 }
 
 std::uint64_t BundleSizes::target(BundleIndex index) const {
-  std::uint32_t i = index.value();
-  std::uint64_t ramp = std::uint64_t(chunk_bytes_) << std::min(i, 20u);
-  std::uint64_t grown = cap_ << std::min(i / kBundlesBeforeGrowth, 20u);
+  const std::uint32_t i = index.value();
+  if (i < planned_.size()) return planned_[i];
+  const std::uint64_t ramp = std::uint64_t(chunk_bytes_) << std::min(i, 20u);
+  const std::uint64_t grown = cap_ << std::min(i / kBundlesBeforeGrowth, 20u);
   return std::min({ramp, grown, kLargestTarget});
 }
 

@@ -11,9 +11,10 @@ namespace p2pw {
 // pass chunks on while they receive the next, within what chunks may be.
 std::uint32_t choose_chunk_bytes(std::uint64_t last_delta_bytes);
 
-// When a bundle closes. The first one at one chunk, so that transfer starts at once; later ones double up to a cap of an
-// eighth of the expected delta, so that several bundles travel over different gateways at the same time. A version that
-// turns out larger than expected gets larger bundles towards its end, never more than limits::kMaxBundles.
+// When a bundle closes. The first one at one chunk, so that transfer starts at once; later ones double up to a cap of a
+// sixteenth of the expected delta, so that several bundles travel over different gateways at the same time; towards the
+// expected end they shrink to a quarter of what is left, so that all regions get their last bytes at the same time. A
+// version that turns out larger than expected gets larger bundles towards its end, never more than limits::kMaxBundles.
 class BundleSizes {
  public:
   // `expected_bytes`: of the whole delta, an estimate; 0 when unknown.
@@ -24,6 +25,7 @@ class BundleSizes {
  private:
   std::uint32_t chunk_bytes_;
   std::uint64_t cap_;
+  std::vector<std::uint64_t> planned_;  // of the bundles up to the expected end
 };
 
 // A bundle as its record will state it.

@@ -88,6 +88,10 @@ void spreading(Node& node, Text& out) {
   for (auto& region : node.spread().feeds().regions()) {
     out.sample("p2pw_credit_window_bytes", fmt::format("to=\"{}\"", region.region.str()), region.window);
   }
+  out.family("p2pw_credit_in_flight_bytes", "gauge", "Bytes on the way into a region, not yet acknowledged");
+  for (auto& region : node.spread().feeds().regions()) {
+    out.sample("p2pw_credit_in_flight_bytes", fmt::format("to=\"{}\"", region.region.str()), region.in_flight);
+  }
   if (Swarm* swarm = node.swarm()) {
     auto c = swarm->counters();
     out.family("p2pw_swarm_payload_bytes_total", "counter", "Payload in the region's swarm by direction");

@@ -9,16 +9,17 @@ using std::chrono::microseconds;
 namespace {
 constexpr std::chrono::seconds kBasePeriod{10};
 constexpr microseconds kShortestRound{20'000};
-constexpr double kGain = 2.0;
+constexpr double kGain = 1.5;
 constexpr double kSlowestShrink = 0.8;
-constexpr double kForget = 0.97;  // of the best rate, in each round
+constexpr double kForget = 0.9;   // of the best rate, in each round
 }  // namespace
 
 void Credit::sent(std::uint64_t bytes, SteadyTime now) {
   if (in_flight_ == 0) {
     // After a pause nothing is known of the round that was going on.
     round_began_ = now;
-    round_acked_ = 0;
+    round_acked_ = last_acked_ = 0;
+    last_seconds_ = 0;
     limited_ = false;
   }
   in_flight_ += bytes;
@@ -48,16 +49,19 @@ void Credit::acked(std::uint64_t bytes, SteadyTime now, microseconds took, micro
 
 void Credit::end_round(SteadyTime now, microseconds round_trip) {
   double seconds = std::chrono::duration<double>(now - round_began_).count();
-  double rate = static_cast<double>(round_acked_) / seconds;
+  // Over two rounds: what a busy machine acknowledges in one go after a pause is not the path's rate.
+  double rate = static_cast<double>(last_acked_ + round_acked_) / (last_seconds_ + seconds);
+  last_acked_ = round_acked_;
+  last_seconds_ = seconds;
   rate_ = std::max(rate, kForget * rate_);
   auto base = static_cast<double>(base_.count());
   if (round_trip.count() > 0) {
-    base = std::min(base, static_cast<double>(round_trip.count()) + 2e6 * static_cast<double>(largest_) / rate_);
+    base = std::min(base, static_cast<double>(round_trip.count()) + 1e6 * static_cast<double>(largest_) / rate_);
   }
-  if (limited_) {
-    double next = kGain * rate_ * base / 1e6;
-    double now_allowed = static_cast<double>(window_);
-    next = std::clamp(next, kSlowestShrink * now_allowed, kGain * now_allowed);
+  double before = static_cast<double>(window_);
+  double next = std::clamp(kGain * rate_ * base / 1e6, kSlowestShrink * before, kGain * before);
+  // One that was not needed does not grow; it shrinks, for whoever stops could swallow it.
+  if (limited_ || next < before) {
     window_ = std::clamp(static_cast<std::uint64_t>(next), options_.min_bytes, options_.max_bytes);
   }
   round_began_ = now;

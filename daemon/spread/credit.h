@@ -4,10 +4,10 @@
 // The window follows the rate of acknowledgements and the least time that a chunk takes (the round trip and its own
 // length at the measured rate, or less where less was seen of late), in the manner of BBR (Cardwell, Cheng, Gunn, Yeganeh
 // and Jacobson, 2016):
-//   window = 2 x rate x base.
-// One half is on the way; the other stands ready where a stripe pauses or a scheduler holds somebody up, so that the link
-// never runs dry, and TCP, not this, shares the link. While chunks take no longer than `base` this doubles in each round;
-// where they queue, the rate no longer grows and neither does the window. It shrinks slowly. Pure: time is an argument.
+//   window = 1.5 x rate x base.
+// One part is on the way; half as much stands ready where a stripe pauses or a scheduler holds somebody up, so that the
+// link never runs dry, and TCP, not this, shares the link. While chunks take no longer than `base` this grows in each
+// round; where they queue, the rate no longer grows and neither does the window. It shrinks slowly. Pure: time is an argument.
 #pragma once
 
 #include <chrono>
@@ -52,7 +52,8 @@ class Credit {
   SteadyTime base_since_{};
 
   SteadyTime round_began_{};
-  std::uint64_t round_acked_ = 0;
+  std::uint64_t round_acked_ = 0, last_acked_ = 0;
+  double last_seconds_ = 0;
   std::uint64_t largest_ = 0;  // chunk
 };
 

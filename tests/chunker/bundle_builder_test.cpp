@@ -23,12 +23,16 @@ TEST(ChunkBytes, FollowTheLastDelta) {
   EXPECT_EQ(choose_chunk_bytes(1ull << 40), limits::kMaxChunkBytes);
 }
 
-TEST(BundleSizes, TheFirstClosesAtOneChunkLaterOnesGrowToAnEighth) {
-  BundleSizes sizes(kChunk, 64 * kChunk);
-  EXPECT_EQ(sizes.target(BundleIndex(0)), kChunk);
-  EXPECT_EQ(sizes.target(BundleIndex(1)), 2 * kChunk);
-  EXPECT_EQ(sizes.target(BundleIndex(3)), 8 * kChunk);
-  EXPECT_EQ(sizes.target(BundleIndex(4)), 8 * kChunk);
+TEST(BundleSizes, TheyGrowFromOneChunkToASixteenthAndShrinkTowardsTheEnd) {
+  BundleSizes sizes(kChunk, 128 * kChunk);
+  std::vector<std::uint64_t> chunks;
+  std::uint64_t total = 0;
+  for (std::uint32_t i = 0; total < 128; ++i) {
+    chunks.push_back(sizes.target(BundleIndex(i)) / kChunk);
+    total += chunks.back();
+  }
+  EXPECT_EQ(chunks, (std::vector<std::uint64_t>{1, 2, 4, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 6, 4, 4, 4, 4, 4}));
+  EXPECT_EQ(sizes.target(BundleIndex(30)), 8 * kChunk);  // the estimate was too low
 }
 
 // A version far larger than expected still fits into the number of bundles that a run may have.

@@ -88,7 +88,8 @@ TEST_F(LinkHubTest, ChunksArriveIntactOverSeveralStripes) {
   start(b, "us");
   link(a, b);
   ASSERT_TRUE(
-      until([&] { return a.hub->stats(b.key())->stripes == 4 && b.hub->stats(a.key())->stripes == 4; }));
+      until([&] { return a.hub->stats(b.key())->stripes == kDefaultStripes &&
+                           b.hub->stats(a.key())->stripes == kDefaultStripes; }));
   constexpr std::uint32_t kChunks = 64;
   std::vector<SharedBytes> sent;
   std::uint64_t total = 0;
