@@ -1,6 +1,7 @@
 #include "daemon/spread/credit.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace p2pw {
 
@@ -29,6 +30,12 @@ void Credit::sent(std::uint64_t bytes, SteadyTime now) {
 
 void Credit::lost(std::uint64_t bytes) { in_flight_ -= std::min(in_flight_, bytes); }
 
+void Credit::choke() {
+  if (choked_ > 0) return;
+  choked_ = window_;
+  window_ = 0;
+}
+
 void Credit::note_base(microseconds took, SteadyTime now) {
   if (base_since_ == SteadyTime{}) base_since_ = now;
   if (now - base_since_ > kBasePeriod) {
@@ -42,6 +49,7 @@ void Credit::note_base(microseconds took, SteadyTime now) {
 
 void Credit::acked(std::uint64_t bytes, SteadyTime now, microseconds took, microseconds round_trip) {
   in_flight_ -= std::min(in_flight_, bytes);
+  if (choked_ > 0) window_ = std::max(std::exchange(choked_, 0) / 2, options_.min_bytes);
   round_acked_ += bytes;
   note_base(took, now);
   if (now - round_began_ >= std::max(base_, kShortestRound)) end_round(now, round_trip);

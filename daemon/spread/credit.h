@@ -33,6 +33,8 @@ class Credit {
   // `took`: from sent() to now, for this chunk. `round_trip`: the link's, without chunks; 0 = unknown.
   void acked(std::uint64_t bytes, SteadyTime now, std::chrono::microseconds took, std::chrono::microseconds round_trip);
   void lost(std::uint64_t bytes);  // the gateway is gone: its bytes no longer count
+  // Nobody over there answers: until somebody does, one chunk at a time is enough to find out.
+  void choke();
 
   std::uint64_t in_flight() const { return in_flight_; }
   std::uint64_t window() const { return window_; }
@@ -44,6 +46,7 @@ class Credit {
 
   Options options_;
   std::uint64_t window_;
+  std::uint64_t choked_ = 0;  // the window when it was choked
   std::uint64_t in_flight_ = 0;
   double rate_ = 0;       // of acknowledgements, the best of late
   bool limited_ = false;  // the window, not a lack of chunks, held us back during this round

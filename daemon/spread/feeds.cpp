@@ -72,7 +72,7 @@ void Feeds::start(const BundleFacts& bundle, const Region& region, const ChunkSe
     assign(*feed);
     return;
   }
-  auto [it, inserted] = regions_.try_emplace(region, RegionFeeds{Credit(options_.credit), {}, {}});
+  auto [it, inserted] = regions_.try_emplace(region, RegionFeeds{Credit(options_.credit), {}, {}, {}});
   facts_.emplace(bundle.id, bundle);
   of_bundle_[bundle.id].insert(region);
   Feed& feed = it->second.feeds[order_of(bundle)];
@@ -198,6 +198,7 @@ void Feeds::acked(const NodeKey& gateway, const BundleId& bundle, ChunkIndex chu
   auto it = feed->in_flight.find(chunk.value());
   if (it == feed->in_flight.end()) return;
   RegionFeeds& region = regions_[name];
+  region.heard = world_.now();
   region.credit.acked(it->second.bytes, world_.now(),
                       std::chrono::duration_cast<microseconds>(world_.now() - it->second.at), world_.round_trip(gateway));
   feed->in_flight.erase(it);
@@ -354,6 +355,7 @@ void Feeds::tick() {
     for (auto& [order, feed] : region.feeds) {
       if (stalled(feed)) {
         ++counters_[name].stalls;
+        if (world_.now() - region.heard > options_.stall) region.credit.choke();
         stalled_peers.insert(feed.lease.holder);
       } else {
         resend_forgotten(region, feed);

@@ -94,6 +94,7 @@ class Feeds {
     Credit credit;
     std::map<Order, Feed> feeds;
     std::map<NodeKey, std::uint64_t> turn;  // bytes sent to each gateway, for fairness
+    SteadyTime heard{};                     // last acknowledgement of anybody there
   };
 
   static Order order_of(const BundleFacts& b) { return {b.kind, b.version, b.place.index, b.id}; }

@@ -87,6 +87,32 @@ void Intake::announce(const Entry& entry) {
   for (const NodeKey& key : neighbours()) world_.send(key, message);
 }
 
+void Intake::decline(const NodeKey& upstream, const Entry& entry, const Lease& served_by) {
+  wire::LinkMessage m;
+  auto* refuse = m.mutable_lease_refuse();
+  refuse->set_bundle(std::string(entry.bundle.id.text()));
+  refuse->set_holder(std::string(served_by.holder.text()));
+  refuse->set_epoch(served_by.epoch.value());
+  refuse->set_served(true);
+  world_.send(upstream, m);
+}
+
+// The region is served through somebody else.
+void Intake::stand_back(Entry& entry, const Lease& holder) {
+  if (entry.feeding) decline(*entry.feeding, entry, holder);
+  if (entry.offered && entry.offered != entry.feeding) decline(*entry.offered, entry, holder);
+  entry.feeding.reset();
+  entry.offered.reset();
+  entry.upstream.reset();
+  enter(entry, State::idle);
+}
+
+// Chunks come, or have had no time yet to come.
+bool Intake::well_served(const Entry& entry) const {
+  return entry.state == State::receiving && entry.upstream && world_.linked(*entry.upstream) &&
+         world_.now() - std::max(entry.progress, entry.since) < options_.stall;
+}
+
 void Intake::begin(Entry& entry, Epoch at_least) {
   // A lease that was another's, dead or alive, ends with a higher epoch.
   Epoch floor = region_.floor(entry.bundle.id);
@@ -115,13 +141,7 @@ void Intake::granted(const NodeKey& from, const BundleId& bundle, Epoch epoch, b
   if (!expected && entry.state == State::receiving && entry.upstream && *entry.upstream != from &&
       world_.linked(*entry.upstream)) {
     // Somebody else serves this region already and is well: one copy is enough.
-    wire::LinkMessage m;
-    auto* refuse = m.mutable_lease_refuse();
-    refuse->set_bundle(std::string(bundle.text()));
-    refuse->set_holder(std::string(world_.self().key.text()));
-    refuse->set_epoch(entry.epoch.value());
-    refuse->set_served(true);
-    world_.send(from, m);
+    decline(from, entry, {world_.self().key, entry.epoch});
     return;
   }
   auto lease = region_.current(bundle);
@@ -129,7 +149,7 @@ void Intake::granted(const NodeKey& from, const BundleId& bundle, Epoch epoch, b
   if (expected || (fresh && !outdated && !lease)) {
     entry.epoch = std::max(entry.epoch, epoch);
     region_.hear(bundle, {world_.self().key, entry.epoch});
-    entry.upstream = from;
+    entry.upstream = entry.feeding = from;
     entry.progress = world_.now();
     enter(entry, entry.held.full() ? State::done : State::receiving);
     announce(entry);
@@ -149,9 +169,9 @@ void Intake::refused(const NodeKey& from, const BundleId& bundle, const Lease& o
     for (const Member& m : world_.members()) {
       bool live_holder = m.key == other.holder && m.region == world_.self().region && !m.suspect;
       if (live_holder && m.key != world_.self().key) {
-        // The region is served through somebody else: stand back.
         region_.hear(bundle, other);
-        enter(entry, State::idle);
+        if (entry.feeding == from) entry.feeding.reset();
+        stand_back(entry, other);
         return;
       }
     }
@@ -162,6 +182,13 @@ void Intake::refused(const NodeKey& from, const BundleId& bundle, const Lease& o
 
 void Intake::announced(const NodeKey& from, const BundleId& bundle, const Lease& lease) {
   auto it = entries_.find(bundle);
+  if (it != entries_.end() && is_gateway(bundle) && lease.holder != world_.self().key &&
+      lease.epoch >= it->second.epoch && well_served(it->second)) {
+    it->second.epoch = lease.epoch.next();
+    region_.hear(bundle, {world_.self().key, it->second.epoch});
+    announce(it->second);
+    return;
+  }
   auto heard = region_.hear(bundle, lease);
   if (heard == RegionLeases::Heard::outranked) {
     if (auto current = region_.current(bundle)) world_.send(from, announce_message(bundle, *current));
@@ -171,10 +198,7 @@ void Intake::announced(const NodeKey& from, const BundleId& bundle, const Lease&
   Entry& entry = it->second;
   if (lease.holder == from) world_.send(from, have_message(bundle, entry.held));
   bool working = entry.state == State::polling || entry.state == State::asking || entry.state == State::receiving;
-  if (working && lease.holder != world_.self().key) {
-    entry.upstream.reset();
-    enter(entry, State::idle);
-  }
+  if (working && lease.holder != world_.self().key) stand_back(entry, lease);
 }
 
 void Intake::neighbour_has(const NodeKey& from, const BundleId& bundle, const ChunkSet& chunks) {
@@ -190,6 +214,7 @@ void Intake::neighbour_has(const NodeKey& from, const BundleId& bundle, const Ch
 void Intake::peer_lost(const NodeKey& peer) {
   region_.drop_holder(peer);
   for (auto& [id, entry] : entries_) {
+    if (entry.feeding == peer) entry.feeding.reset();
     entry.awaited.erase(peer);
     if (entry.offered == peer) entry.offered.reset();
     if (entry.state == State::polling) step(entry);
@@ -262,6 +287,10 @@ void Intake::ask_upstream(Entry& entry) {
     return;
   }
   entry.upstream = candidates.front();
+  if (entry.feeding && entry.feeding != entry.upstream) {
+    decline(*entry.feeding, entry, {world_.self().key, entry.epoch});
+    entry.feeding.reset();
+  }
   entry.offered.reset();
   enter(entry, State::asking);
   send_ask(*entry.upstream, entry, missing);

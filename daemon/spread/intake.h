@@ -5,6 +5,9 @@
 //              ^           │            │
 //              └───────────┴────────────┘  upstream lost, stalled or refused: ask the neighbours again, then the next one
 //
+// A holder that receives well defends its lease with a higher epoch, so that a second upstream's offer makes no second
+// copy; whoever stands back, or changes its upstream, tells the one that it leaves.
+//
 // polling: the lease has been announced to the region; neighbours say what they hold, so that only chunks that no live
 // member holds are asked for. asking: an upstream has been asked. receiving: chunks come. A fresh grant goes to receiving
 // at once.
@@ -58,6 +61,7 @@ class Intake {
     State state = State::idle;
     std::optional<NodeKey> upstream;
     std::optional<NodeKey> offered;  // an upstream that granted before we asked
+    std::optional<NodeKey> feeding;  // an upstream that granted what we asked for: it sends until it is told not to
     std::set<NodeKey> tried;         // upstreams that refused or failed since the last success
     Epoch epoch;
     SteadyTime since{};     // of the state
@@ -71,6 +75,9 @@ class Intake {
   std::vector<NodeKey> upstreams(const Entry& entry) const;
   bool first_in_line(const Entry& entry) const;
   void announce(const Entry& entry);
+  void decline(const NodeKey& upstream, const Entry& entry, const Lease& served_by);
+  void stand_back(Entry& entry, const Lease& holder);
+  bool well_served(const Entry& entry) const;
   void enter(Entry& entry, State state);
   void step(Entry& entry);
   std::vector<NodeKey> neighbours() const;

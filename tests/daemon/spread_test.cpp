@@ -124,8 +124,8 @@ TEST(Spread, RegionCutAndHealedCompletes) {
   w.sim.cut("r1", true);
   w.sim.at(20s, [&] { w.sim.cut("r1", false); });
   ASSERT_TRUE(w.sim.run_until([&] { return w.complete(); }, 120s));
-  EXPECT_LE(w.sim.copies_into("r1"), 1.05);
-  EXPECT_LE(w.sim.copies_into("r2"), 1.05);
+  EXPECT_LE(w.sim.copies_into("r1"), 1.02);
+  EXPECT_LE(w.sim.copies_into("r2"), 1.02);
 }
 
 TEST(Spread, FleetCompletesWithoutTheTrainerOnceEveryChunkIsOut) {
