@@ -128,6 +128,31 @@ TEST(Spread, RegionCutAndHealedCompletes) {
   EXPECT_LE(w.sim.copies_into("r2"), 1.02);
 }
 
+// As after a cut: two upstreams feed one region with the same bundle, each through a node of its own.
+TEST(Spread, AGatewayThatReceivesWellKeepsItsBundle) {
+  TwoRegions w;
+  w.publish(1, 512);
+  const BundleId bundle = w.bundles[0];
+  auto& nodes = w.sim.nodes();
+  const std::string first = nodes[0]->spread.feeds().views().at(0).region.str();
+  ASSERT_TRUE(w.sim.run_until([&] { return w.held_share(first) > 0.2; }, 60s));
+  SpreadSim::Node* gateway = w.sim.gateway_of(bundle, first);
+  ASSERT_TRUE(gateway);
+  SpreadSim::Node *other = nullptr, *far = nullptr;
+  for (auto& n : nodes) {
+    if (n->self().trainer || n.get() == gateway) continue;
+    (n->region() == first ? other : far) = n.get();
+  }
+  wire::LinkMessage ask;
+  ask.mutable_lease_ask()->set_bundle(std::string(bundle.text()));
+  ask.mutable_lease_ask()->set_epoch_seen(7);
+  ask.mutable_lease_ask()->set_missing(ChunkSet(512, true).to_wire());
+  far->spread.message(other->self(), ask);
+  ASSERT_TRUE(w.sim.run_until([&] { return w.complete(); }, 60s));
+  EXPECT_EQ(w.sim.gateway_of(bundle, first), gateway);
+  EXPECT_LE(w.sim.copies_into(first), 1.08);  // what the second upstream had sent before it was told
+}
+
 TEST(Spread, FleetCompletesWithoutTheTrainerOnceEveryChunkIsOut) {
   TwoRegions w;
   w.publish(4, 128);
