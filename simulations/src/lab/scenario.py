@@ -187,4 +187,11 @@ def _read(name):
 
 
 def load(name):
-    return parse(_read(name), name)
+    """By its name in the folder, or from any file whose name ends with .toml."""
+    if not name.endswith(".toml"):
+        return parse(_read(name), name)
+    try:
+        with open(name, encoding="utf-8") as file:
+            return parse(file.read(), os.path.basename(name)[:-5])
+    except OSError as error:
+        raise LabError(f"{name}: {error.strerror}") from error
