@@ -58,6 +58,9 @@ void Follower::resume() {
   replaying_ = false;
   retire();
   bundles_.remove_strangers();
+  // Staged by the process before, which ended before `current` was switched.
+  auto staged = slots_->standby()->staged();
+  if (staged && staged->version() > version_active()) version_staged(*staged);
   host_.state_changed(channel());
 }
 
