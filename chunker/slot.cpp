@@ -155,6 +155,17 @@ void Slot::set_note(std::uint32_t tensor_slab, Known known, const Digest& digest
   notes_[tensor_slab] = {digest, known};
 }
 
+void Slot::distrust(std::uint32_t tensor_slab) {
+  std::lock_guard lock(mutex_);
+  if (tensor_slab < notes_.size()) notes_[tensor_slab] = {Digest{}, Known::blank};
+}
+
+bool Slot::distrusted() const {
+  std::lock_guard lock(mutex_);
+  return phase_ == Phase::whole &&
+         std::any_of(notes_.begin(), notes_.end(), [](const SlabNote& note) { return note.known != Known::yes; });
+}
+
 Status Slot::begin_delta(const RunId& target, Version version) {
   std::shared_ptr<const CheckpointTable> base = table();
   if (base == nullptr) {

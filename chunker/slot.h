@@ -102,6 +102,11 @@ class Slot {
   // The digest of a tensor slab; none: damaged, or not looked at since a crash.
   std::optional<Digest> known_digest(std::uint32_t tensor_slab) const;
 
+  // What lies there is not what was meant, whatever its digest says: it is taken anew when the slot is patched next, and
+  // nothing is copied from it. Of headers and side files nothing is ever copied.
+  void distrust(std::uint32_t tensor_slab);
+  bool distrusted() const;  // some slab is
+
   // Both write the state file before they return, so that no crash can pass off a patched slot as whole. Calling
   // again for another target is fine: slabs keep what is known of them.
   // From what the slot holds, by deltas. Errors: usage (the slot is empty), io, no_space.

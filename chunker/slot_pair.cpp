@@ -14,7 +14,11 @@ Result<std::unique_ptr<SlotPair>> SlotPair::open(FileSystem& files, SlotPlaces p
   P2PW_CHECK(files.make_directories(pair->places_.channel / "slots"));
   P2PW_CHECK(files.sync_directory(pair->places_.channel));
   P2PW_TRY(pair->slots_[0], Slot::open(files, pair->places_.a, SlotName::a, pair->bytes_));
-  P2PW_TRY(pair->slots_[1], Slot::open(files, pair->places_.b, SlotName::b, pair->bytes_));
+  if (pair->places_.single) {
+    pair->slots_[1] = pair->slots_[0];
+  } else {
+    P2PW_TRY(pair->slots_[1], Slot::open(files, pair->places_.b, SlotName::b, pair->bytes_));
+  }
   P2PW_CHECK(pair->find_current());
   return pair;
 }
@@ -34,6 +38,7 @@ Status SlotPair::find_current() {
   for (SlotName name : {SlotName::a, SlotName::b}) {
     if (*target == link_text(name) && slot(name)->phase() == Slot::Phase::whole) {
       active_ = name;
+      held_ = places_.single;  // whoever serves from it has not said anything to this process
       return {};
     }
   }
@@ -84,6 +89,7 @@ std::shared_ptr<Slot> SlotPair::active() const {
 
 std::shared_ptr<Slot> SlotPair::standby() const {
   std::lock_guard lock(mutex_);
+  if (places_.single) return slots_[0];
   if (active_) return slot(other(*active_));
   // The one that has got further. Both whole, without `current`: the newer.
   auto rank = [](const Slot& s) { return std::pair(s.phase() == Slot::Phase::empty ? 0 : 1, s.version()); };
@@ -104,8 +110,8 @@ Status SlotPair::switch_to(const StagedVersion& staged) {
   }
   P2PW_CHECK(move_current(staged.slot()));
   std::lock_guard lock(mutex_);
-  can_switch_back_ = active_.has_value();
-  held_ = can_switch_back_;
+  can_switch_back_ = active_.has_value() && !places_.single;
+  held_ = can_switch_back_ || places_.single;
   active_ = staged.slot();
   return {};
 }
@@ -136,7 +142,26 @@ bool SlotPair::can_switch_back() const {
 
 void SlotPair::release() {
   std::lock_guard lock(mutex_);
-  held_ = can_switch_back_ = false;
+  if (!places_.single) held_ = can_switch_back_ = false;
+}
+
+void SlotPair::let_go() {
+  std::lock_guard lock(mutex_);
+  if (places_.single) held_ = false;
+}
+
+Status SlotPair::vacate() {
+  if (!places_.single) return {};
+  {
+    std::lock_guard lock(mutex_);
+    if (!active_) return {};
+    unsettled_ = true;
+  }
+  P2PW_CHECK(point_current(std::nullopt));
+  std::lock_guard lock(mutex_);
+  active_.reset();
+  unsettled_ = false;
+  return {};
 }
 
 bool SlotPair::held() const {

@@ -8,7 +8,13 @@
 // at a StagedVersion. The other slot is the standby: it may be patched unless it is held (an engine may still have its
 // files mapped) or pinned (a publisher reads it).
 //
-// Threads: any; switch_to(), switch_back() and settle() one at a time. These touch the disk: not on a thread that must
+// A node that has no room for two may have one (SlotPlaces::single). It is patched where it lies: `current` is taken away
+// first (vacate), and is absent until the next version stands. So nothing can be served from the disk meanwhile, there is
+// nothing to go back to, and an engine that still has files mapped would see them change: the slot is free only once the
+// engine has said that it holds the weights itself (let_go), and no time-out says so in its place. After a crash in
+// between the slot is finished, or mended from neighbours.
+//
+// Threads: any; switch_to(), switch_back(), vacate() and settle() one at a time. These touch the disk: not on a thread that must
 // not wait.
 #pragma once
 
@@ -19,6 +25,7 @@ namespace p2pw {
 struct SlotPlaces {
   std::filesystem::path channel;  // <state>/channels/C
   std::filesystem::path a, b;     // empty: <channel>/slots/a, <channel>/slots/b
+  bool single = false;            // only a
 };
 
 // Keeps one slot from being patched for as long as it lives.
@@ -45,7 +52,11 @@ class SlotPair {
   Status settle();
   bool settled() const;
   bool can_switch_back() const;  // the old version still stands where it stood
-  void release();        // the engine has let go of the old slot
+  void release();        // the engine has let go of the old slot; does nothing when there is only one
+  bool single() const { return places_.single; }
+  void let_go();         // the engine holds the weights itself: nothing of a single slot is mapped any more
+  // Single: before the slot is patched, takes `current` away. Otherwise does nothing. Errors: io.
+  Status vacate();
   bool held() const;     // the standby still waits for release()
   void hold_standby(bool hold);  // an activation has plans for what is staged there
 

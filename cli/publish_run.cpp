@@ -3,6 +3,7 @@
 #include <sodium.h>
 
 #include "chunker/bundle_sink.h"
+#include "chunker/certificate.h"
 #include "chunker/diff.h"
 #include "daemon/client/delegate.h"
 #include "protocol/hash.h"
@@ -81,6 +82,7 @@ Result<PublishResult> PublishRun::run(const Layout& layout) {
     return sent.error();
   }
   P2PW_CHECK(wait_until_staged());
+  certify(layout);
   return result_;
 }
 
@@ -89,6 +91,7 @@ Status PublishRun::pin() {
   auto* open = message.mutable_open();
   open->set_channel(request_.channel.str());
   open->set_version(request_.version);
+  open->set_anchor_of(request_.anchor_of.value());
   open->set_wait_for_fleet(request_.wait_for_fleet);
   P2PW_CHECK(daemon_.send(message));
   Bytes payload;
@@ -232,8 +235,18 @@ Status PublishRun::seal(const Layout& layout) {
   record.delta_bytes = result_.delta_bytes + record_bytes_;
   Sha256 id;
   P2PW_CHECK(send_record(record, &id));
+  seal_hash_ = id_as<SealHash>(id);
   result_.delta_bytes += record_bytes_;
   return {};
+}
+
+// What the version was published from is here, and the daemon has staged it: a folder that was written to since then is
+// not certified, and the version is none the worse for it.
+void PublishRun::certify(const Layout& layout) {
+  if (result_.kind != Kind::anchor && pinned_.version.value() % kAnchorEvery != 0) return;
+  if (request_.anchor_of.value() != 0) return;  // its version has been certified
+  auto root = certificate_root(request_.directory, layout, table_hash_, request_.threads, stop_);
+  if (root) Status ignored = send_record(CertifyRecord{pinned_.version, seal_hash_, *root});
 }
 
 Status PublishRun::wait_until_staged() {

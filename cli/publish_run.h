@@ -22,6 +22,7 @@ struct PublishRequest {
   std::uint64_t version = 0;   // 0: the highest seen + 1
   std::optional<Kind> kind;    // chosen from a sample when absent
   std::optional<std::int64_t> step;
+  Version anchor_of;           // not a new version, but an anchor of this one, the newest; 0: a new version
   bool wait_for_fleet = false;
   unsigned threads = 0;        // 0: all
   // The delegate in force, to be renewed; empty: none is sent.
@@ -37,6 +38,9 @@ struct PublishResult {
   std::uint32_t bundles = 0;
   double bits_per_changed_element() const;
 };
+
+// Versions with this distance are certified, and get an anchor besides their delta.
+inline constexpr std::uint64_t kAnchorEvery = 25;
 
 class PublishRun {
  public:
@@ -70,6 +74,7 @@ class PublishRun {
   Status send_bundles(const Layout& layout);
   Status seal(const Layout& layout);
   Status wait_until_staged();
+  void certify(const Layout& layout);
   void abandon();
 
   PublishClient& daemon_;
@@ -87,6 +92,7 @@ class PublishRun {
   std::optional<RunId> run_;  // once `open` is out
   Bytes bundle_ids_;          // end to end
   Sha256 table_hash_;
+  SealHash seal_hash_;
   std::uint64_t record_bytes_ = 0;
   PublishResult result_;
 };

@@ -19,6 +19,7 @@ struct Options {
   std::optional<std::int64_t> step;
   std::uint64_t version = 0;
   double timeout = 600;
+  std::uint64_t anchor_every = kAnchorEvery;
   unsigned threads = 0;
   bool wait = false;
 };
@@ -77,13 +78,17 @@ nlohmann::ordered_json json_of(const Options& options, const Channel& channel, c
   return object;
 }
 
-Result<PublishResult> publish(const Options& options, const Config& config, const Channel& channel, Console& console) {
+Result<PublishResult> publish(const Options& options, const Config& config, const Channel& channel, Console& console,
+                              Version anchor_of = {}) {
   P2PW_TRY(SigningKey key, publisher_key(options, config, channel));
   PublishRequest request;
   request.directory = options.directory;
   request.channel = channel;
   request.version = options.version;
-  if (options.kind != "auto") request.kind = options.kind == "anchor" ? Kind::anchor : Kind::delta;
+  request.anchor_of = anchor_of;
+  if (anchor_of.value() != 0) request.kind = Kind::anchor;
+  if (anchor_of.value() != 0) request.version = 0;
+  if (options.kind != "auto" && anchor_of.value() == 0) request.kind = options.kind == "anchor" ? Kind::anchor : Kind::delta;
   request.step = options.step;
   request.wait_for_fleet = options.wait;
   request.threads = options.threads;
@@ -124,6 +129,13 @@ Status seed(const Options& options, Console& console) {
     object["total"] = reply.total;
     text += "\nactive on " + std::to_string(reply.active) + " of " + std::to_string(reply.total) + " nodes";
   }
+  // Once the fleet has been served: where a newcomer to an empty region, or after a loss of state, starts from.
+  bool due = options.anchor_every != 0 && result.version.value() % options.anchor_every == 0;
+  if (due && result.kind == Kind::delta) {
+    auto anchor = publish(options, config, channel, console, result.version);
+    object["anchor_bytes"] = anchor ? anchor->delta_bytes : 0;
+    if (!anchor) console.note("No anchor of version " + std::to_string(result.version.value()) + ": " + anchor.error().message);
+  }
   console.answer(object, text);
   return {};
 }
@@ -140,6 +152,8 @@ Run add_seed(CLI::App& verb) {
   verb.add_option("--wait-active", options->wait_active, "Then wait until this share of the nodes serves it, like 95%");
   verb.add_option("--timeout,-t", options->timeout, "For --wait-active, in seconds; exit code 6 when they are over")
       ->check(CLI::Range(0.0, 1e7))->capture_default_str();
+  verb.add_option("--anchor-every", options->anchor_every, "Versions that this divides also get an anchor, kept by the "
+                                                           "trainer for newcomers; 0: none")->capture_default_str();
   verb.add_option("--key", options->key, "Publisher key (default: publisher.key beside the configuration)")->type_name("FILE");
   verb.add_option("--threads", options->threads, "Worker threads (default: one for each core)");
   return [options](Console& console) { return seed(*options, console); };

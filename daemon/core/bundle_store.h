@@ -28,6 +28,8 @@ class BundleStore {
   std::optional<Bytes> saved_meta(const BundleId& id) const;
   std::shared_ptr<StoredBundle> find(const BundleId& id) const;
   void remove(const BundleId& id);
+  // The next open() looks at the file anew.
+  void close(const BundleId& id) { bundles_.erase(id); }
   // Removes files of bundles that nobody opened: leftovers of dead versions.
   void remove_strangers();
   std::uint64_t bytes() const;

@@ -14,6 +14,7 @@ namespace {
 constexpr milliseconds kMetaPatience{300};  // a meta travels with its record; after that it is asked for
 constexpr milliseconds kMetaRepeat{1000};
 constexpr seconds kRetry{5};
+constexpr seconds kRetire{5};
 constexpr std::size_t kMaxEarlyMetas = 256;
 
 }  // namespace
@@ -32,6 +33,11 @@ Result<std::unique_ptr<Follower>> Follower::open(const Config& config, const Cha
                                                  FollowerPools pools, FollowerHost& host) {
   std::unique_ptr<Follower> follower(new Follower(config, channel, pools, host));
   SlotPlaces places{config.channel_root(channel.name), {}, {}};
+  places.single = channel.slots == 1;
+  if (places.single && config.node.role == Role::trainer) {
+    return fail(ErrorCode::config, "channel " + channel.name.str() + ": a trainer needs slots = 2, since a version is "
+                                   "made from one while the next is built in the other");
+  }
   P2PW_TRY(follower->slots_, SlotPair::open(files, places));
   for (const auto& slot : {follower->slots_->active(), follower->slots_->standby()}) {
     if (slot && !slot->note().empty()) spdlog::warn("channel {}: {}", channel.name.str(), slot->note());
@@ -41,8 +47,21 @@ Result<std::unique_ptr<Follower>> Follower::open(const Config& config, const Cha
   RebuildEvents& rebuild_events = *follower;
   ActivationEvents& activation_events = *follower;
   follower->rebuilder_ = std::make_unique<Rebuilder>(*follower->slots_, pools.work, rebuild_events);
+  follower->open_certifier();
   ActivationOptions options;
   options.grace = channel.grace;
+  SlabExchange::World world;
+  world.neighbours = [&host] { return host.neighbours(); };
+  world.links = [&host] { return host.all_links(); };
+  world.send = [&host](const NodeKey& to, const wire::LinkMessage& message, SharedBytes payload, bool bulk) {
+    return host.send_to(to, message, std::move(payload), bulk);
+  };
+  world.name = [&host](const NodeKey& key) { return host.name_of_node(key); };
+  world.event = [&host, name = channel.name](const std::string& event, const std::string& detail) {
+    host.event(name, event, {}, detail);
+  };
+  follower->exchange_ = std::make_unique<SlabExchange>(follower->log_, *follower->slots_, *follower->rebuilder_,
+                                                       pools.work, std::move(world));
   follower->activation_ = std::make_unique<Activation>(*follower->slots_, pools.work, nullptr, activation_events, options);
   return follower;
 }
@@ -56,7 +75,7 @@ void Follower::resume() {
     if (!taken.ok()) spdlog::warn("channel {}: a stored record is refused: {}", channel().str(), taken.error().message);
   }
   replaying_ = false;
-  retire();
+  retention(true);
   bundles_.remove_strangers();
   // Staged by the process before, which ended before `current` was switched.
   auto staged = slots_->standby()->staged();
@@ -104,6 +123,8 @@ void Follower::act_on(const LogEvent& event) {
       if (log_.head_state(host_.wall_now()) == HeadState::behind) host_.want_records(channel(), nullptr);
       break;
     case LogEvent::Kind::certified:
+      consider_certificate();
+      break;
     case LogEvent::Kind::delegated:
       break;
   }
@@ -111,7 +132,7 @@ void Follower::act_on(const LogEvent& event) {
 
 void Follower::run_opened(const Run& run) {
   const OpenRecord& open = run.open();
-  if (!replaying_) {
+  if (!replaying_ && !run.again()) {
     times_[open.version].opened = host_.wall_now();
     host_.event(channel(), "open", open.version, std::string(name_of(open.kind)) + " run " + run.id().short_hex());
   }
@@ -151,7 +172,9 @@ void Follower::bundle_known(const Run& run, BundleIndex index) {
 }
 
 void Follower::run_sealed(const Run& run) {
-  if (!replaying_) {
+  if (!replaying_ && run.again()) {
+    host_.event(channel(), "anchor", run.version(), std::to_string(run.seal()->delta_bytes) + " bytes");
+  } else if (!replaying_) {
     times_[run.version()].sealed = host_.wall_now();
     live_at_seal_[run.version()] = host_.live_followers(channel());
     while (live_at_seal_.size() > 64) live_at_seal_.erase(live_at_seal_.begin());
@@ -171,6 +194,17 @@ void Follower::drop_run(const RunId& run) {
     known_.erase(id);
   }
   bundles_of_.erase(it);
+}
+
+// The records stay: what a run was is still to be known. Its bundles are not asked for again (SlabExchange::wants).
+void Follower::drop_bundles(const RunId& run) {
+  auto it = bundles_of_.find(run);
+  if (it == bundles_of_.end()) return;
+  for (const BundleId& id : it->second) {
+    host_.bundle_closed(id);
+    bundles_.remove(id);
+    known_[id].open = false;
+  }
 }
 
 void Follower::give_up_run(const RunId& run) { drop_run(run); }
@@ -202,9 +236,10 @@ Status Follower::open_bundle(const BundleId& id, ByteView meta) {
   facts.chunk_bytes = record->chunk_bytes;
   facts.chunks = record->chunk_count();
   facts.home = host_.home_region();
+  facts.pushed = !run->again();
   rebuilder_->add_bundle(id, *record, stored->meta, stored->file);
   // A bundle that is being made here is nowhere else yet.
-  bool fresh = !replaying_ && config_.node.role == Role::trainer && run->state() == RunState::open;
+  bool fresh = facts.pushed && !replaying_ && config_.node.role == Role::trainer && run->state() == RunState::open;
   host_.bundle_opened(facts, *stored, fresh);
   return {};
 }
@@ -280,8 +315,13 @@ std::vector<Bytes> Follower::missing_for(const wire::RecordsWanted& wanted) cons
 void Follower::tick() {
   auto now = host_.steady_now();
   activation_->tick(now);
+  exchange_->tick(now);
+  consider_certificate();
+  certifier_->tick(now);
   for (auto& [id, known] : known_) {
     if (known.open || now - known.known_at < kMetaPatience || now - known.asked_at < kMetaRepeat) continue;
+    const Run* run = log_.run(known.run);
+    if (run == nullptr || !exchange_->wants(*run)) continue;
     known.asked_at = now;
     host_.want_meta(id, ++known.asked % 2 == 0);
   }
@@ -289,12 +329,17 @@ void Follower::tick() {
     retry_at_.reset();
     rebuilder_->retry();
   }
+  if (!retired_at_ || now - *retired_at_ >= kRetire) {
+    retired_at_ = now;
+    retention(true);
+  }
 }
 
 // What the rest of the machinery reports.
 
 void Follower::version_staged(const StagedVersion& staged) {
   staged_ = staged;
+  exchange_->staged();
   times_[staged.version()].staged = host_.wall_now();
   host_.event(channel(), "staged", staged.version(), "slot " + std::string(name_of(staged.slot())));
   host_.state_changed(channel());
@@ -332,16 +377,30 @@ void Follower::standby_released() {
 }
 
 void Follower::standby_caught_up(Version version) {
+  // It was mended because the active slot is not what was certified: the engine is to have the mended one.
+  auto active = slots_->active();
+  auto standby = slots_->standby()->staged();
+  if (active && active->distrusted() && standby && version == active->version()) {
+    host_.event(channel(), "mended", version, "slot " + std::string(name_of(standby->slot())));
+    activation_->activate(*standby, host_.steady_now());
+  }
   host_.event(channel(), "caught-up", version, "both slots");
-  retire();
+  retention(true);
   host_.state_changed(channel());
 }
 
 void Follower::slab_lost(const LostSlab& lost) {
+  exchange_->slab_lost(lost, host_.steady_now());
+  if (lost.expected) return;
   problem_ = "slab " + std::to_string(lost.slab) + " of the standby is damaged: " + lost.reason;
   spdlog::warn("channel {}: {}", channel().str(), problem_);
   host_.event(channel(), "slab-lost", {}, problem_);
-  if (!retry_at_) retry_at_ = host_.steady_now() + kRetry;
+}
+
+void Follower::slab_mended(std::uint32_t slab) {
+  exchange_->slab_mended(slab);
+  if (rebuilder_->progress().copying) return;
+  host_.event(channel(), "slab-mended", {}, "tensor slab " + std::to_string(slab) + " has been taken from a neighbour");
 }
 
 void Follower::bundle_damaged(const BundleId& bundle, FrameIndex frame, const Error& error) {
@@ -349,6 +408,12 @@ void Follower::bundle_damaged(const BundleId& bundle, FrameIndex frame, const Er
              error.message;
   spdlog::error("channel {}: {}", channel().str(), problem_);
   host_.event(channel(), "bundle-damaged", {}, problem_);
+  // Which chunks are still good shows when the file is opened anew; the others are fetched again.
+  auto stored = bundles_.find(bundle);
+  if (!stored) return;
+  host_.bundle_closed(bundle);
+  bundles_.close(bundle);
+  if (auto opened = open_bundle(bundle, stored->encoded_meta); !opened) rebuild_blocked(opened.error());
 }
 
 void Follower::run_failed(const RunId&, Version version, const Error& error) {
@@ -365,21 +430,119 @@ void Follower::rebuild_blocked(const Error& error) {
   host_.state_changed(channel());
 }
 
-// Kept: what a slot here still needs, and the lineage of the newest sealed version, from which a newcomer to the region
-// can rebuild it without a byte over the WAN.
-void Follower::retire() {
-  auto lineage = log_.lineage(log_.highest_sealed());
-  if (!lineage || lineage->empty()) return;
-  const Run* anchor = log_.run(lineage->front());
-  if (!anchor) return;
-  std::vector<RunId> old;
+// What a run here is, for retention.
+std::vector<Follower::Kept> Follower::retention(bool drop) {
+  RetentionFacts facts;
+  facts.keeper = config_.node.role == Role::trainer;
+  facts.needs = exchange_->pins(host_.steady_now());
+  for (Need& need : host_.seen_lately(channel())) facts.needs.push_back(std::move(need));
+  std::vector<RetainedRun> runs;
   for (auto& [id, bundles] : bundles_of_) {
+    RetainedRun& out = runs.emplace_back();
+    out.id = id;
+    out.needed = rebuilder_->needs(id);
     const Run* run = log_.run(id);
-    bool dead = !run || run->state() == RunState::dead;
-    bool before = run && run->state() == RunState::sealed && run->version() < anchor->version();
-    if ((dead || before) && !rebuilder_->needs(id)) old.push_back(id);
+    out.state = run ? run->state() : RunState::dead;
+    if (run) {
+      out.version = run->version();
+      out.kind = run->open().kind;
+      out.again = run->again();
+    }
+    std::size_t whole = 0;
+    for (const BundleId& bundle : bundles) {
+      auto stored = bundles_.find(bundle);
+      if (!stored) continue;
+      out.bytes += stored->record.padded_bytes();
+      whole += stored->file->complete();
+    }
+    out.complete = run && run->seal() && whole == run->seal()->bundles;
   }
-  for (const RunId& id : old) drop_run(id);
+  auto verdicts = retain(runs, facts);
+  std::vector<Kept> kept;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    bool forgotten = runs[i].bytes == 0 && runs[i].state != RunState::open;
+    if (!forgotten) kept.push_back({runs[i].version, runs[i].kind, runs[i].bytes, verdicts[i]});
+    if (drop && !verdicts[i].keep && !forgotten) drop_bundles(runs[i].id);
+    if (drop && !verdicts[i].keep && runs[i].state == RunState::dead) drop_run(runs[i].id);
+  }
+  return kept;
+}
+
+// The bundles of all versions above it lie here, complete.
+Version Follower::keeps_above() const {
+  Version above = version_active();
+  for (const Run* run = log_.version(above); run && run->state() == RunState::sealed; run = log_.version(above)) {
+    auto bundles = bundles_of_.find(run->id());
+    if (bundles == bundles_of_.end() || run->open().kind == Kind::anchor) break;
+    std::size_t whole = 0;
+    for (const BundleId& id : bundles->second) {
+      auto stored = bundles_.find(id);
+      whole += stored && stored->file->complete();
+    }
+    if (whole != run->seal()->bundles) break;
+    above = run->previous();
+  }
+  return above;
+}
+
+// Certificates.
+
+void Follower::open_certifier() {
+  Certifier::Events events;
+  events.certified = [this](Version version) {
+    exchange_->certified();
+    host_.event(channel(), "certified", version, "every slab is what the publisher signed");
+  };
+  events.ask = [this](Version version) {
+    wire::LinkMessage message;
+    message.mutable_hashes_wanted()->set_channel(channel().str());
+    message.mutable_hashes_wanted()->set_version(version.value());
+    for (const NodeKey& peer : host_.all_links()) host_.send_to(peer, message, nullptr, false);
+  };
+  events.failed = [this](Version version, const std::vector<SlabId>& wrong) { certificate_failed(version, wrong); };
+  events.unpinned = [this] { rebuilder_->slots_changed(); };
+  certifier_ = std::make_unique<Certifier>(*slots_, pools_.work, std::move(events));
+}
+
+void Follower::consider_certificate() {
+  if (replaying_ || activation_->state() != ActivationState::idle) return;
+  if (const CertifyRecord* certificate = log_.certificate(version_active())) certifier_->check(*certificate);
+}
+
+void Follower::certificate_failed(Version version, const std::vector<SlabId>& wrong) {
+  for (SlabId slab : wrong) {
+    auto giver = slab.is_bytes() ? std::nullopt : exchange_->giver_of(slab.index());
+    std::string what = (slab.is_bytes() ? "byte slab " : "tensor slab ") + std::to_string(slab.index()) + " of version " +
+                       std::to_string(version.value()) + " is not what the publisher certified";
+    problem_ = what + (giver ? "; it came from neighbour " + host_.name_of_node(*giver) + " " + giver->short_hex()
+                             : "; it was damaged on this node");
+    spdlog::error("channel {}: {}", channel().str(), problem_);
+    host_.event(channel(), "certify-failed", version, problem_);
+    if (giver) exchange_->blame(*giver, what, host_.steady_now());
+  }
+  // The standby is mended first, then `current` moves there (standby_caught_up).
+  rebuilder_->slots_changed();
+  host_.state_changed(channel());
+}
+
+bool Follower::exchange_message(const NodeKey& peer, const wire::LinkMessage& message, Bytes& payload) {
+  if (message.has_hashes_wanted()) {
+    Version version(message.hashes_wanted().version());
+    if (auto list = certifier_->certified_list(version)) {
+      wire::LinkMessage answer;
+      answer.mutable_hashes()->set_channel(channel().str());
+      answer.mutable_hashes()->set_version(version.value());
+      host_.send_to(peer, answer, list, false);
+    }
+    return true;
+  }
+  if (message.has_hashes()) {
+    if (auto taken = certifier_->list(Version(message.hashes().version()), payload); !taken) {
+      exchange_->blame(peer, taken.error().message, host_.steady_now());
+    }
+    return true;
+  }
+  return exchange_->message(peer, message, payload, keeps_above(), host_.steady_now());
 }
 
 Version Follower::version_sealed() const { return log_.highest_sealed(); }

@@ -13,9 +13,11 @@
 #include "daemon/client/config.h"
 #include "daemon/core/activation.h"
 #include "daemon/core/bundle_store.h"
+#include "daemon/core/certifier.h"
 #include "daemon/core/early_chunks.h"
 #include "daemon/core/rebuild.h"
 #include "daemon/core/record_file.h"
+#include "daemon/core/slab_exchange.h"
 #include "daemon/core/work_pool.h"
 #include "daemon/spread/world.h"
 #include "protocol/channel_log.h"
@@ -43,6 +45,14 @@ class FollowerHost {
   virtual void event(const Channel& channel, const std::string& event, Version version, const std::string& detail) = 0;
   virtual void state_changed(const Channel& channel) = 0;
   virtual Region home_region() const = 0;  // the trainer's
+  // Linked nodes of this region, no trainer; all links.
+  virtual std::vector<NodeKey> neighbours() const = 0;
+  virtual std::vector<NodeKey> all_links() const = 0;
+  virtual std::string name_of_node(const NodeKey& key) const = 0;
+  // `bulk`: on the lane of chunks; false when that is full.
+  virtual bool send_to(const NodeKey& peer, const wire::LinkMessage& message, SharedBytes payload, bool bulk) = 0;
+  // Nodes that were seen lately, and which version they serve: as far as this node hears of them.
+  virtual std::vector<Need> seen_lately(const Channel& channel) const = 0;
   virtual std::vector<NodeKey> live_followers(const Channel& channel) const = 0;
 };
 
@@ -94,11 +104,27 @@ class Follower : private RebuildEvents, private ActivationEvents {
   void resume();
   void tick();
 
+  // Slabs, tables and pins of neighbours; true when it was one.
+  bool exchange_message(const NodeKey& peer, const wire::LinkMessage& message, Bytes& payload);
+  void peer_lost(const NodeKey& peer) { exchange_->peer_lost(peer); }
+  // What retention says of every run whose bundles lie here; `drop` also does it.
+  struct Kept {
+    Version version;
+    Kind kind = Kind::delta;
+    std::uint64_t bytes = 0;
+    Verdict verdict;
+  };
+  std::vector<Kept> retention(bool drop);
+
   // A version that was begun here and will not be finished (the seed died).
   void give_up_run(const RunId& run);
   // Makes the staged version active; one that is active already is fine. Errors: not_found (it is not staged here).
   Status activate(Version version);
-  void release_engine() { activation_->release(); }
+  void release_engine() {
+    activation_->release();
+    slots_->let_go();
+    rebuilder_->slots_changed();
+  }
   void slots_unpinned() { rebuilder_->slots_changed(); }
 
   Version version_sealed() const;
@@ -133,14 +159,19 @@ class Follower : private RebuildEvents, private ActivationEvents {
   void bundle_known(const Run& run, BundleIndex index);
   void run_sealed(const Run& run);
   void drop_run(const RunId& run);
+  void drop_bundles(const RunId& run);
   Status open_bundle(const BundleId& id, ByteView meta);
   void chunk_is_here(const BundleId& bundle, ChunkIndex chunk);
-  void retire();  // what retention no longer needs
+  Version keeps_above() const;
+  void open_certifier();
+  void consider_certificate();
+  void certificate_failed(Version version, const std::vector<SlabId>& wrong);
 
   // RebuildEvents
   void version_staged(const StagedVersion& staged) override;
   void standby_caught_up(Version version) override;
   void slab_lost(const LostSlab& lost) override;
+  void slab_mended(std::uint32_t slab) override;
   void bundle_damaged(const BundleId& bundle, FrameIndex frame, const Error& error) override;
   void run_failed(const RunId& run, Version version, const Error& error) override;
   void rebuild_blocked(const Error& error) override;
@@ -159,6 +190,8 @@ class Follower : private RebuildEvents, private ActivationEvents {
   std::unique_ptr<SlotPair> slots_;
   std::unique_ptr<Rebuilder> rebuilder_;
   std::unique_ptr<Activation> activation_;
+  std::unique_ptr<SlabExchange> exchange_;
+  std::unique_ptr<Certifier> certifier_;
   std::unordered_map<BundleId, KnownBundle> known_;
   std::map<RunId, std::vector<BundleId>> bundles_of_;
   std::unordered_map<BundleId, Bytes> early_metas_;
@@ -166,7 +199,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
   std::map<Version, std::vector<NodeKey>> live_at_seal_;
   std::optional<StagedVersion> staged_;
   std::string problem_;
-  std::optional<SteadyTime> retry_at_;
+  std::optional<SteadyTime> retry_at_, retired_at_;
   bool replaying_ = false;  // records of the disk: they are no news to anybody
   std::shared_ptr<int> alive_ = std::make_shared<int>();  // what comes back from a pool asks whether we still are
 };

@@ -59,7 +59,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
     std::uint64_t payload = 0, used = 0, duplicate = 0;
   };
   const std::map<std::tuple<Channel, Version, Region>, Sent>& sent() const { return sent_; }
-  std::string name_of_node(const NodeKey& key) const;
+  std::string name_of_node(const NodeKey& key) const override;
 
   // FollowerHost
   WallTime wall_now() const override;
@@ -76,6 +76,10 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   void event(const Channel& channel, const std::string& event, Version version, const std::string& detail) override;
   void state_changed(const Channel& channel) override;
   Region home_region() const override;
+  std::vector<NodeKey> neighbours() const override { return roster_->regional_links(); }
+  std::vector<NodeKey> all_links() const override { return hub_->links(); }
+  bool send_to(const NodeKey& peer, const wire::LinkMessage& message, SharedBytes payload, bool bulk) override;
+  std::vector<Need> seen_lately(const Channel& channel) const override;
   std::vector<NodeKey> live_followers(const Channel& channel) const override { return states_.live_followers(channel); }
 
  private:
@@ -100,6 +104,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   void chunk_message(const NodeKey& peer, const wire::Chunk& chunk, Bytes payload);
   void records_wanted(const NodeKey& peer, const wire::RecordsWanted& wanted);
   void meta_wanted(const NodeKey& peer, const wire::MetaWanted& wanted);
+  bool exchange_message(const Member& from, const wire::LinkMessage& message, Bytes& payload);
   void send_meta(const NodeKey& peer, const StoredBundle& bundle);
   void members_changed(const std::vector<NodeKey>& lost, const std::vector<NodeKey>& back);
 

@@ -1,6 +1,7 @@
 #include "daemon/core/node_api.h"
 
 #include <boost/asio/steady_timer.hpp>
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -191,6 +192,24 @@ ApiResponse activate(Follower& follower, const ApiRequest& request) {
   return json_response(action_reply(follower));
 }
 
+// Which bundles lie here and why; with `drop` those that nobody needs go.
+ApiResponse gc(Follower& follower, bool drop) {
+  nlohmann::ordered_json out = {{"channel", follower.channel().str()}, {"applied", drop}};
+  std::uint64_t kept = 0, dropped = 0;
+  auto runs = nlohmann::ordered_json::array();
+  auto all = follower.retention(drop);
+  std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a.version < b.version; });
+  for (const Follower::Kept& run : all) {
+    (run.verdict.keep ? kept : dropped) += run.bytes;
+    runs.push_back({{"version", run.version.value()}, {"kind", name_of(run.kind)}, {"bytes", run.bytes},
+                    {"keep", run.verdict.keep}, {"why", run.verdict.why}});
+  }
+  out["kept_bytes"] = kept;
+  out["dropped_bytes"] = dropped;
+  out["runs"] = std::move(runs);
+  return {200, out.dump(), "application/json"};
+}
+
 void answer_channel(Node& node, const ApiRequest& request, const ApiServer::Reply& reply) {
   constexpr std::string_view kPrefix = "/v1/channels/";
   auto rest = std::string_view(request.path).substr(kPrefix.size());
@@ -202,6 +221,7 @@ void answer_channel(Node& node, const ApiRequest& request, const ApiServer::Repl
   }
   auto verb = rest.substr(slash + 1);
   if (verb == "wait" && request.method == "GET") return wait_for_fleet(node, *follower, request, reply);
+  if (verb == "gc") return reply(gc(*follower, request.method == "POST"));
   if (verb == "activate" && request.method == "POST") return reply(activate(*follower, request));
   if (verb == "rollback" && request.method == "POST") {
     auto switched = follower->slots().switch_back();

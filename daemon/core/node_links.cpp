@@ -5,6 +5,11 @@
 #include "protocol/limits.h"
 
 namespace p2pw {
+namespace {
+
+constexpr std::chrono::hours kSeenLately{1};  // a node that is away for longer copies slabs, or takes an anchor
+
+}  // namespace
 
 void Node::link_up(const NodeKey& peer, const wire::Hello& hello) {
   told_.erase(peer);
@@ -23,6 +28,7 @@ void Node::link_down(const NodeKey& peer, const Error& reason) {
   metas_told_.erase(peer);
   roster_->link_down(peer, steady_now());
   spread_->peer_lost(peer);
+  for (auto& [channel, follower] : followers_) follower->peer_lost(peer);
 }
 
 void Node::link_message(const NodeKey& peer, const wire::LinkMessage& message, Bytes payload) {
@@ -70,8 +76,48 @@ void Node::link_message(const NodeKey& peer, const wire::LinkMessage& message, B
       return;
     }
     default:
-      if (member) spread_->message(*member, message);
+      if (!member || exchange_message(*member, message, payload)) return;
+      spread_->message(*member, message);
   }
+}
+
+// Slabs go between nodes of one region only; a pin concerns whoever keeps bundles.
+bool Node::exchange_message(const Member& from, const wire::LinkMessage& message, Bytes& payload) {
+  std::string name;
+  switch (message.body_case()) {
+    case wire::LinkMessage::kTableWanted: name = message.table_wanted().channel(); break;
+    case wire::LinkMessage::kTable: name = message.table().channel(); break;
+    case wire::LinkMessage::kSlabsWanted: name = message.slabs_wanted().channel(); break;
+    case wire::LinkMessage::kSlab: name = message.slab().channel(); break;
+    case wire::LinkMessage::kHashesWanted: name = message.hashes_wanted().channel(); break;
+    case wire::LinkMessage::kHashes: name = message.hashes().channel(); break;
+    case wire::LinkMessage::kLineagePin: name = message.lineage_pin().channel(); break;
+    default: return false;
+  }
+  auto channel = Channel::parse(name);
+  Follower* follower = channel.ok() ? this->follower(*channel) : nullptr;
+  bool near = from.region == self().region && !from.trainer && !self().trainer;
+  bool any = message.has_lineage_pin() || message.has_hashes_wanted() || message.has_hashes();
+  if (follower && (near || any)) follower->exchange_message(from.key, message, payload);
+  return true;
+}
+
+bool Node::send_to(const NodeKey& peer, const wire::LinkMessage& message, SharedBytes payload, bool bulk) {
+  if (bulk) return hub_->send_bulk(peer, message, std::move(payload));
+  hub_->send(peer, message, std::move(payload));
+  return true;
+}
+
+// The trainer hears of everybody, a bootstrap daemon of its region, others of themselves.
+std::vector<Need> Node::seen_lately(const Channel& channel) const {
+  std::vector<Need> needs;
+  std::uint64_t since = to_millis(wall_now() - kSeenLately);
+  for (const wire::NodeState& state : states_.all()) {
+    bool here = self().trainer || state.region() == self().region.str();
+    if (!here || state.channel() != channel.str() || state.version_active() == 0 || state.at_ms() < since) continue;
+    needs.push_back({"node " + state.name(), Version(state.version_active())});
+  }
+  return needs;
 }
 
 void Node::chunk_message(const NodeKey& peer, const wire::Chunk& chunk, Bytes payload) {

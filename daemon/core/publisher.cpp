@@ -60,6 +60,15 @@ void Publisher::open(const PublishSessionPtr& connection, const wire::PublishMes
   session.follower = follower;
   session.asked = Version(message.open().version());
   session.wait_for_fleet = message.open().wait_for_fleet();
+  if (message.open().anchor_of() != 0) {
+    session.again = true;
+    session.asked = Version(message.open().anchor_of());
+    if (session.asked != follower->version_sealed()) {
+      return connection->refuse(fail(ErrorCode::usage, "version " + std::to_string(session.asked.value()) +
+                                                           " is not the newest sealed one: no anchor is made of it"));
+    }
+    return try_pin(session);
+  }
   if (session.asked.value() != 0 && session.asked <= follower->log().highest_seen()) {
     return connection->refuse(fail(ErrorCode::usage, "version " + std::to_string(session.asked.value()) +
                                                          " is not above the highest seen, " +
@@ -91,12 +100,12 @@ std::optional<Error> Publisher::obstacle(const Session& session) const {
 
 void Publisher::try_pin(Session& session) {
   if (session.state != State::waiting) return;
-  if (auto why = obstacle(session)) {
+  if (auto why = session.again ? std::nullopt : obstacle(session)) {
     if (session.wait_for_fleet) return;
     return session.connection->refuse(*why);
   }
   if (!session.follower->settled()) return;  // the own slot is on its way to the last sealed version
-  session.pin = session.follower->slots().pin_active();
+  if (!session.again) session.pin = session.follower->slots().pin_active();
   session.version = session.asked.value() ? session.asked : session.follower->log().highest_seen().next();
   session.state = State::pinned;
   send_pinned(session);
@@ -107,7 +116,7 @@ void Publisher::send_pinned(Session& session) {
   wire::PublishMessage reply;
   auto* pinned = reply.mutable_pinned();
   pinned->set_version(session.version.value());
-  pinned->set_parent(follower.version_active().value());
+  pinned->set_parent(session.again ? 0 : follower.version_active().value());
   if (session.pin) {
     pinned->set_parent_slot(session.pin->checkpoint().string());
     auto table = session.pin->table();

@@ -31,6 +31,7 @@ class Publisher : public PublishHost {
     Follower* follower = nullptr;
     State state = State::waiting;
     Version asked, version;
+    bool again = false;  // an anchor of the newest version
     bool wait_for_fleet = false;
     SlotPin pin;
     std::optional<RunId> run;

@@ -103,9 +103,16 @@ void Rebuilder::Impl::slab_arrived(std::uint32_t slab, Bytes bytes, const Digest
   task([slot = slot_, slab, shared, digest] { return slot->put(slab, *shared, digest); },
        [this, slab](const Status& put) {
          if (put && sweep_ != nullptr) sweep_->found(slab);
-         if (!put && put.error().code == ErrorCode::integrity) report_lost(slab, put.error().message);
+         if (put) emit([this, slab] { events_.slab_mended(slab); });
+         if (!put && put.error().code == ErrorCode::integrity) report_lost(slab, put.error().message, true);
          if (!put && put.error().code != ErrorCode::integrity) block(put.error());
        });
+}
+
+void Rebuilder::Impl::offer_base(std::shared_ptr<const CheckpointTable> table, Version version, const SealHash& seal) {
+  offer_ = Offer{std::move(table), version, seal};
+  plan_stale_ = true;
+  pump();
 }
 
 void Rebuilder::Impl::emit(std::function<void()> event) {
@@ -140,8 +147,10 @@ void Rebuilder::Impl::fail_run(const RunPtr& run, Error error) {
   });
 }
 
-void Rebuilder::Impl::report_lost(std::uint32_t slab, std::string reason) {
-  RebuildEvents::LostSlab lost{slab, sweep_->wanted(slab), std::move(reason)};
+void Rebuilder::Impl::report_lost(std::uint32_t slab, std::string reason, bool refused) {
+  if (sweep_ == nullptr) return;
+  bool expected = !refused && sweep_->plan().start == RebuildStart::neighbours;
+  RebuildEvents::LostSlab lost{slab, sweep_->wanted(slab), std::move(reason), refused, expected};
   emit([this, lost = std::move(lost)] { events_.slab_lost(lost); });
 }
 
@@ -165,6 +174,9 @@ void Rebuilder::slots_changed() { impl_->slots_changed(); }
 void Rebuilder::retry() { impl_->retry(); }
 void Rebuilder::slab_arrived(std::uint32_t slab, Bytes bytes, const Digest& digest) {
   impl_->slab_arrived(slab, std::move(bytes), digest);
+}
+void Rebuilder::offer_base(std::shared_ptr<const CheckpointTable> table, Version version, const SealHash& seal) {
+  impl_->offer_base(std::move(table), version, seal);
 }
 bool Rebuilder::needs(const RunId& run) const {
   const auto* found = impl_->find(run);

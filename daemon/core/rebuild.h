@@ -8,6 +8,10 @@
 // staged. A slab that is on none of the chain's contents is copied from the other slot; what cannot be had there is
 // reported as lost. A dead run's slabs are led back the same way.
 //
+// A node that has nothing, or is too far behind, starts from the table of a version that its neighbours hold
+// (offer_base): every slab is then reported as lost, arrives at whatever version its giver has, and is brought forward
+// by the deltas since. Which way is taken is the planner's choice (rebuild_plan.h).
+//
 // Byte slabs (file table, headers, side files) of a run are decoded in one go, before the first tensor slab of an
 // anchor; see chunker/checkpoint_table.h.
 //
@@ -41,8 +45,12 @@ class RebuildEvents {
     std::uint32_t slab = 0;
     std::vector<std::pair<Version, Digest>> wanted;  // oldest first
     std::string reason;
+    bool refused = false;   // what slab_arrived() brought had not the digest that it came under
+    bool expected = false;  // every slab of a copy from the neighbours begins like this
   };
   virtual void slab_lost(const LostSlab& lost) = 0;
+  // What slab_arrived() brought is in place.
+  virtual void slab_mended(std::uint32_t) {}
   // A frame whose chunks had passed their check does not open any more: the bundle file is damaged. Open the file anew,
   // which finds out which chunks are still good, hand it over with add_bundle() again, and fetch the others.
   virtual void bundle_damaged(const BundleId& bundle, FrameIndex frame, const Error& error) = 0;
@@ -60,6 +68,7 @@ struct RebuildProgress {
   std::uint64_t frames_known = 0, frames_arrived = 0, frames_applied = 0;  // of the target's run
   std::uint64_t slabs_refilled = 0, slabs_lost = 0;                        // since the start
   std::uint32_t tasks = 0;                                                 // in the pool now
+  bool copying = false;           // from the neighbours
 };
 
 class Rebuilder {
@@ -83,6 +92,8 @@ class Rebuilder {
   void slots_changed();
   // After rebuild_blocked(), lost slabs or a damaged bundle: try again (a timer, or room on the disk).
   void retry();
+  // The neighbours hold this version: a way to start from nothing. Its byte slabs lie in the byte store.
+  void offer_base(std::shared_ptr<const CheckpointTable> table, Version version, const SealHash& seal);
   // The bytes of a lost slab.
   void slab_arrived(std::uint32_t slab, Bytes bytes, const Digest& digest);
 

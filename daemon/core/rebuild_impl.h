@@ -29,6 +29,7 @@ class Rebuilder::Impl {
   void slots_changed();
   void retry();
   void slab_arrived(std::uint32_t slab, Bytes bytes, const Digest& digest);
+  void offer_base(std::shared_ptr<const CheckpointTable> table, Version version, const SealHash& seal);
   bool needs(const RebuildRun& run) const;
   bool needs(Version version) const;
   const RunPtr* find(const RunId& id) const;
@@ -57,7 +58,7 @@ class Rebuilder::Impl {
 
   void fail_run(const RunPtr& run, Error error);
   void block(const Error& error);
-  void report_lost(std::uint32_t slab, std::string reason);
+  void report_lost(std::uint32_t slab, std::string reason, bool refused = false);
   void emit(std::function<void()> event);
   void deliver();
   void metas_changed(const RunPtr& run);
@@ -87,6 +88,13 @@ class Rebuilder::Impl {
 
   std::map<RunId, RunPtr> runs_;
   std::map<BundleId, std::pair<RunPtr, std::uint32_t>> bundles_;
+
+  struct Offer {
+    std::shared_ptr<const CheckpointTable> table;
+    Version version;
+    SealHash seal;
+  };
+  std::optional<Offer> offer_;
 
   bool plan_stale_ = true;
   bool blocked_ = false;

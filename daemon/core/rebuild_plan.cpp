@@ -34,6 +34,13 @@ void follow(const Runs& runs, Version version, Runs& path) {
   }
 }
 
+// What is still to come for this way, weighted.
+std::uint64_t cost_of(const RebuildPlan& way, std::uint64_t checkpoint_bytes) {
+  std::uint64_t cost = way.start == RebuildStart::neighbours ? checkpoint_bytes : 0;
+  for (const auto& run : way.path) cost += run->missing_bytes() * (run->is_anchor() ? kFarWeight : 1);
+  return cost;
+}
+
 Version end_of(Version base, const Runs& path) { return path.empty() ? base : path.back()->version(); }
 
 // Cuts the way at its target: what work has begun for; else the newest sealed version that is news; else the one in
@@ -55,7 +62,8 @@ void choose_target(RebuildPlan& plan, Version active, Version locked) {
 
 }  // namespace
 
-RebuildPlan plan_rebuild(const SlotView& standby, const SlotView& active, const Runs& runs, Version locked) {
+RebuildPlan plan_rebuild(const SlotView& standby, const SlotView& active, const Runs& runs, Version locked,
+                         Version offered, std::uint64_t checkpoint_bytes) {
   std::vector<RebuildPlan> ways;  // preferred first
   if (standby.version.value() != 0) {
     RebuildPlan& way = ways.emplace_back();
@@ -69,6 +77,12 @@ RebuildPlan plan_rebuild(const SlotView& standby, const SlotView& active, const 
     way.base = active.version;
     follow(runs, way.base, way.path);
   }
+  if (offered.value() != 0) {
+    RebuildPlan& way = ways.emplace_back();
+    way.start = RebuildStart::neighbours;
+    way.base = offered;
+    follow(runs, way.base, way.path);
+  }
   if (auto anchor = best(runs, [](const RebuildRun& r) { return r.is_anchor(); })) {
     RebuildPlan& way = ways.emplace_back();
     way.start = RebuildStart::anchor;
@@ -78,15 +92,19 @@ RebuildPlan plan_rebuild(const SlotView& standby, const SlotView& active, const 
 
   RebuildPlan chosen;
   Version furthest;
+  std::uint64_t cheapest = 0;
   for (RebuildPlan& way : ways) {
     Version end = end_of(way.base, way.path);
-    if (end > furthest) {
+    std::uint64_t cost = cost_of(way, checkpoint_bytes);
+    if (end > furthest || (end == furthest && end.value() != 0 && cost < cheapest)) {
       furthest = end;
+      cheapest = cost;
       chosen = std::move(way);
     }
   }
   if (chosen.start == RebuildStart::nothing) return chosen;
-  choose_target(chosen, active.version, locked);
+  // The neighbours go on while their slabs are copied: what they give is of no use for an older target.
+  choose_target(chosen, active.version, chosen.start == RebuildStart::neighbours ? Version() : locked);
   bool there = chosen.start == RebuildStart::standby && chosen.path.empty() && standby.whole;
   return there ? RebuildPlan{} : chosen;
 }

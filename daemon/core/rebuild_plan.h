@@ -17,6 +17,7 @@ enum class RebuildStart : std::uint8_t {
   nothing,  // there is nothing to do
   standby,  // from what the standby holds
   copy,     // from a copy of the active slot
+  neighbours,  // from slabs of the neighbours' active slots, each at its version
   anchor,   // from nothing
 };
 
@@ -32,8 +33,14 @@ struct RebuildPlan {
   }
 };
 
+// Of the ways that lead furthest the cheapest, by bytes that are not here yet and where they come from: an anchor usually
+// comes over the WAN, everything else from the region.
+inline constexpr std::uint64_t kFarWeight = 3;
+
+// `offered`: the version whose table the neighbours have given; 0: none. `checkpoint_bytes`: what its slabs would cost.
 // `runs`: in any order. `locked`: the target that work has begun for, 0 for none; it stays as long as it can be reached.
 RebuildPlan plan_rebuild(const SlotView& standby, const SlotView& active,
-                         const std::vector<std::shared_ptr<RebuildRun>>& runs, Version locked);
+                         const std::vector<std::shared_ptr<RebuildRun>>& runs, Version locked, Version offered = {},
+                         std::uint64_t checkpoint_bytes = 0);
 
 }  // namespace p2pw

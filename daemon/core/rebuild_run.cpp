@@ -105,6 +105,19 @@ void RebuildRun::seal(const SealRecord& seal, const SealHash& hash) {
   seal_hash_ = hash;
 }
 
+std::uint64_t RebuildRun::missing_bytes() const {
+  std::uint64_t known = 0, missing = 0;
+  for (const auto& [index, bundle] : bundles_) {
+    for (std::size_t i = 0; i < bundle.arrived.size(); ++i) {
+      std::uint64_t length = bundle.meta->frames[i].length;
+      known += length;
+      if (!bundle.arrived[i]) missing += length;
+    }
+  }
+  if (!seal_ || metas_complete()) return missing;
+  return missing + (seal_->delta_bytes > known ? seal_->delta_bytes - known : 0);
+}
+
 std::optional<RebuildRun::FramePlace> RebuildRun::tensor_frame(std::uint32_t slab) const {
   return slab < tensor_frames_.size() ? tensor_frames_[slab] : std::nullopt;
 }

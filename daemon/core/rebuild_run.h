@@ -67,6 +67,8 @@ class RebuildRun {
   bool byte_frames_arrived() const;
   const std::map<std::uint32_t, FramePlace>& byte_frames() const { return byte_frames_; }
 
+  // Of its bundles, what is not here yet, about; 0 while nothing is known of its size.
+  std::uint64_t missing_bytes() const;
   std::uint64_t frames() const { return frames_; }
   std::uint64_t frames_arrived() const { return arrived_; }
 

@@ -61,7 +61,8 @@ bool RebuildSweep::worthwhile(const Work& work) const {
   if (work.steps.empty()) {
     // Only to be looked at. A frame that is still to come would do that on its way, except in a copy, where every slab
     // has a long way to go.
-    return slabs_[work.slab].unsure && (to_target || plan_.start == RebuildStart::copy);
+    bool copied = plan_.start == RebuildStart::copy || plan_.start == RebuildStart::neighbours;
+    return slabs_[work.slab].unsure && (to_target || copied);
   }
   return to_target || (work.from < plan_.active_at && work.reach >= plan_.active_at);
 }

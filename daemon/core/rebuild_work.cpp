@@ -7,7 +7,7 @@ namespace {
 
 SlotView view_of(const std::shared_ptr<Slot>& slot) {
   if (slot == nullptr) return {};
-  return {slot->version(), slot->phase() == Slot::Phase::whole};
+  return {slot->version(), slot->phase() == Slot::Phase::whole && !slot->distrusted()};
 }
 
 std::string version_text(Version version) { return "version " + std::to_string(version.value()); }
@@ -35,7 +35,9 @@ bool Rebuilder::Impl::replan() {
   std::vector<RunPtr> runs;
   for (const auto& [id, run] : runs_) runs.push_back(run);
   std::shared_ptr<Slot> standby = slots_.standby();
-  RebuildPlan plan = plan_rebuild(view_of(standby), view_of(slots_.active()), runs, locked_);
+  RebuildPlan plan = plan_rebuild(view_of(standby), view_of(slots_.active()), runs, locked_,
+                                  offer_ ? offer_->version : Version(),
+                                  offer_ ? offer_->table->bytes.layout->total_bytes() : 0);
   waiting_for_slot_ = plan.start != RebuildStart::nothing && !slots_.standby_free();
   bool same = sweep_ != nullptr && !waiting_for_slot_ && slot_ == standby && sweep_->plan().same_way(plan);
   if (same) {
@@ -50,6 +52,7 @@ bool Rebuilder::Impl::replan() {
   std::shared_ptr<const CheckpointTable> base;
   if (plan.start == RebuildStart::standby) base = standby->table();
   if (plan.start == RebuildStart::copy) base = slots_.active()->table();
+  if (plan.start == RebuildStart::neighbours) base = offer_->table;
   slot_ = std::move(standby);
   sweep_ = std::make_unique<RebuildSweep>(std::move(plan), std::move(base));
   for (std::size_t i = 0; i < sweep_->plan().path.size(); ++i) {
@@ -83,9 +86,11 @@ void Rebuilder::Impl::open_slot() {
   // A way back to the base has no run; the state file names the base itself then.
   RunId run = plan.path.empty() ? RunId{} : plan.path.back()->id();
   bool from_standby = plan.start == RebuildStart::standby;
-  auto layout = plan.start == RebuildStart::copy ? sweep_->base()->bytes.layout : nullptr;
+  bool copied = plan.start == RebuildStart::copy || plan.start == RebuildStart::neighbours;
+  auto layout = copied ? sweep_->base()->bytes.layout : nullptr;
   task(
-      [slot = slot_, run, version = plan.target, from_standby, layout]() -> Status {
+      [slots = &slots_, slot = slot_, run, version = plan.target, from_standby, layout]() -> Status {
+        P2PW_CHECK(slots->vacate());
         if (from_standby) return slot->begin_delta(run, version);
         P2PW_CHECK(slot->begin_new(run, version));
         return layout == nullptr ? Status() : slot->set_layout(layout);
@@ -248,9 +253,10 @@ void Rebuilder::Impl::try_finish() {
     seal = run->seal_hash();
     table_hash = run->sealed()->table_hash;
   } else {
-    // Back to the base: it is what one of the slots holds, or held.
-    auto holder = sweep_->plan().start == RebuildStart::copy ? slots_.active() : slot_;
-    seal = holder->seal();
+    // The base itself: what one of the slots holds, or held, or what the neighbours hold.
+    RebuildStart start = sweep_->plan().start;
+    auto holder = start == RebuildStart::copy ? slots_.active() : slot_;
+    seal = start == RebuildStart::neighbours ? offer_->seal : holder->seal();
     table_hash = sweep_->base()->hash();
   }
   stage_ = Stage::finishing;
@@ -279,6 +285,7 @@ void Rebuilder::Impl::finished(const RunPtr& run, Result<Slot::Finish> result) {
     return;
   }
   locked_ = Version();
+  offer_.reset();
   auto active = slots_.active_version();
   bool news = !active || result->staged->version() > active->version();
   StagedVersion staged = *result->staged;
@@ -307,6 +314,7 @@ void Rebuilder::Impl::clean_up() {
   }
   if (bytes_busy_) return;
   std::set<Digest> keep;
+  if (offer_) keep.insert(offer_->table->bytes.digests.begin(), offer_->table->bytes.digests.end());
   for (const auto& slot : {slots_.active(), slots_.standby()}) {
     auto table = slot == nullptr ? nullptr : slot->table();
     if (table != nullptr) keep.insert(table->bytes.digests.begin(), table->bytes.digests.end());
@@ -320,6 +328,7 @@ void Rebuilder::Impl::clean_up() {
 bool Rebuilder::Impl::needs(const RebuildRun& run) const { return needs(run.version()); }
 
 bool Rebuilder::Impl::needs(Version version) const {
+  if (sweep_ != nullptr && sweep_->plan().start == RebuildStart::neighbours) return version > sweep_->plan().base;
   auto active = slots_.active();
   Version active_version = active == nullptr ? Version() : active->version();
   Version standby_version = slots_.standby()->version();
@@ -338,6 +347,7 @@ RebuildProgress Rebuilder::Impl::progress() const {
   progress.slabs_refilled = slabs_refilled_;
   if (sweep_ == nullptr) return progress;
   progress.target = sweep_->plan().target;
+  progress.copying = sweep_->plan().start == RebuildStart::neighbours;
   progress.slabs_lost = sweep_->lost_slabs().size();
   auto active = slots_.active_version();
   progress.catching_up = active && progress.target <= active->version();

@@ -25,6 +25,8 @@ std::size_t max_payload(const wire::LinkMessage& message) {
       return limits::kMaxChunkBytes;
     case wire::LinkMessage::kSlab:
       return limits::kSlabBytes;
+    case wire::LinkMessage::kTable:
+    case wire::LinkMessage::kHashes:
     case wire::LinkMessage::kMeta:
       return limits::kMaxMetaBytes;
     default:

@@ -8,6 +8,7 @@ Spread::Spread(SpreadWorld& world, SpreadOptions options)
     auto it = bundles_.find(bundle);
     if (it == bundles_.end()) return;
     it->second.gateway = true;
+    if (!it->second.facts.pushed) return;
     feed_children(it->second, fresh);
   };
 }
@@ -21,7 +22,7 @@ void Spread::add(const BundleFacts& bundle, const ChunkSet& held, bool fresh) {
   entry.storing = ChunkSet(bundle.chunks);
   entry.fresh = fresh;
   if (world_.self().trainer) {
-    feed_children(entry, fresh);
+    if (bundle.pushed) feed_children(entry, fresh);
   } else {
     intake_.add(bundle, held);
   }

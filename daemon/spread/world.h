@@ -23,6 +23,7 @@ struct BundleFacts {
   std::uint32_t chunk_bytes = 0;
   std::uint32_t chunks = 0;
   Region home;  // the trainer's region
+  bool pushed = true;  // false: only who asks for it gets it (an anchor besides a delta)
 
   std::uint32_t bytes_of(ChunkIndex i) const {
     std::uint64_t begin = std::uint64_t(i.value()) * chunk_bytes;

@@ -26,7 +26,7 @@ class RebuildNode : public RebuildEvents, public ActivationEvents {
   ~RebuildNode() override { stop(); }
 
   void start() {
-    auto opened = SlotPair::open(files, {"/state/c", {}, {}});
+    auto opened = SlotPair::open(files, {"/state/c", {}, {}, single});
     ASSERT_TRUE(opened) << opened.error().message;
     slots = std::move(*opened);
     pool = std::make_unique<WorkPool>(2, loop.executor());
@@ -113,6 +113,7 @@ class RebuildNode : public RebuildEvents, public ActivationEvents {
   std::unique_ptr<Rebuilder> rebuilder;
 
   bool activate = true;
+  bool single = false;  // one slot only; counts from the next start()
   std::vector<Version> staged, caught_up, active;
   std::vector<LostSlab> lost;
   std::vector<BundleId> damaged;

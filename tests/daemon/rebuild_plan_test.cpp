@@ -150,5 +150,24 @@ TEST_F(PlanTest, AStagedVersionThatIsNotActiveIsAStart) {
   EXPECT_EQ(p.path, (std::vector{d}));
 }
 
+TEST_F(PlanTest, NeighboursSlabsOrAnAnchorWhicheverCostsLess) {
+  SealRecord seal;
+  seal.bundles = 1;
+  seal.delta_bytes = 660;
+  anchor(5, false)->seal(seal, SealHash{});
+  auto d = delta(5, 6);
+  auto way = [&](std::uint64_t offered, std::uint64_t bytes) {
+    return plan_rebuild({}, {}, runs_, {}, Version(offered), bytes);
+  };
+  EXPECT_EQ(way(5, 1000).start, RebuildStart::neighbours);
+  EXPECT_EQ(way(5, 1000).path, (std::vector{d}));
+  EXPECT_EQ(way(6, 1000).start, RebuildStart::neighbours);
+  EXPECT_TRUE(way(6, 1000).path.empty());
+  EXPECT_EQ(way(6, 1000).target, Version(6));
+  EXPECT_EQ(way(5, 3000).start, RebuildStart::anchor);
+  EXPECT_EQ(way(0, 0).start, RebuildStart::anchor);
+  EXPECT_EQ(way(4, 1000).start, RebuildStart::anchor) << "the neighbours' version leads nowhere";
+}
+
 }  // namespace
 }  // namespace p2pw

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 
 #include "tests/daemon/rebuild_node.h"
 
@@ -386,6 +387,131 @@ TEST_F(RebuildTest, NewNodeTakesAnAnchorAndItsDeltasInOneSweep) {
   ASSERT_TRUE(node_.until([&] { return !node_.staged.empty(); }));
   EXPECT_EQ(node_.staged, (std::vector<Version>{v3_}));
   node_.expect_slot(*node_.slots->standby(), v3_);
+}
+
+// A joiner: the table of a version from the neighbours, slabs at whatever version each has, deltas since.
+class NeighbourCopyTest : public RebuildTest {
+ protected:
+  void offer(Version version) {
+    const auto& from = series_.at(version);
+    for (std::size_t i = 0; i < from.byte_slabs.size(); ++i) {
+      ASSERT_TRUE(node_.slots->byte_store()->put(from.table.bytes.digests[i], from.byte_slabs[i]));
+    }
+    SealHash seal;
+    seal.data[0] = 7;
+    node_.rebuilder->offer_base(std::make_shared<CheckpointTable>(from.table), version, seal);
+  }
+  std::uint32_t slabs() { return static_cast<std::uint32_t>(series_.at(v1_).table.tensors.size()); }
+  void give(std::uint32_t slab, Version version) {
+    const auto& from = series_.at(version);
+    node_.rebuilder->slab_arrived(slab, from.tensor_slabs[slab], from.table.tensors[slab]);
+  }
+  bool all_lost() {
+    return node_.until([&] {
+      std::set<std::uint32_t> lost;
+      for (const auto& slab : node_.lost) lost.insert(slab.slab);
+      return lost.size() == slabs() && node_.rebuilder->progress().tasks == 0;
+    });
+  }
+};
+
+TEST_F(NeighbourCopyTest, SlabsOfDifferentVersionsAreBroughtForward) {
+  node_.all(series_.delta(v1_, v2_));
+  node_.all(series_.delta(v2_, v3_));
+  offer(v1_);
+  ASSERT_TRUE(all_lost());
+  EXPECT_TRUE(node_.rebuilder->progress().copying);
+  EXPECT_TRUE(node_.lost[0].expected);
+  EXPECT_EQ(node_.lost[0].wanted.size(), 3u);
+  for (std::uint32_t i = 0; i < slabs(); ++i) give(i, i % 3 == 0 ? v1_ : i % 3 == 1 ? v2_ : v3_);
+  ASSERT_TRUE(node_.until_active(v3_));
+  node_.expect_current(v3_);
+  ASSERT_TRUE(node_.until_caught_up(v3_));
+}
+
+TEST_F(NeighbourCopyTest, VersionsGoOnWhileSlabsAreCopied) {
+  offer(v1_);
+  ASSERT_TRUE(all_lost());
+  for (std::uint32_t i = 0; i < slabs() / 2; ++i) give(i, v1_);
+  ASSERT_TRUE(node_.until_idle());
+  node_.lost.clear();
+  node_.all(series_.delta(v1_, v2_));
+  // What is here is brought forward, the rest wanted at either version.
+  ASSERT_TRUE(node_.until([&] { return node_.lost.size() == slabs() - slabs() / 2 && node_.lost.back().wanted.size() == 2; }));
+  for (std::uint32_t i = slabs() / 2; i < slabs(); ++i) give(i, v2_);
+  ASSERT_TRUE(node_.until_active(v2_));
+  node_.expect_current(v2_);
+}
+
+TEST_F(NeighbourCopyTest, WrongBytesAreRefusedAndTheSlabIsWantedAgain) {
+  offer(v1_);
+  ASSERT_TRUE(all_lost());
+  node_.lost.clear();
+  Bytes wrong = series_.at(v1_).tensor_slabs[0];
+  wrong[5] ^= std::byte{1};
+  node_.rebuilder->slab_arrived(0, wrong, series_.at(v1_).table.tensors[0]);
+  ASSERT_TRUE(node_.until([&] { return !node_.lost.empty(); }));
+  EXPECT_TRUE(node_.lost[0].refused);
+  for (std::uint32_t i = 0; i < slabs(); ++i) give(i, v1_);
+  ASSERT_TRUE(node_.until_active(v1_));
+  node_.expect_current(v1_);
+}
+
+TEST_F(NeighbourCopyTest, GoesOnAfterARestartWithTheSlabsThatAreThere) {
+  offer(v1_);
+  ASSERT_TRUE(all_lost());
+  for (std::uint32_t i = 0; i < slabs() / 2; ++i) give(i, v1_);
+  ASSERT_TRUE(node_.until_idle());
+  node_.restart();
+  node_.lost.clear();
+  node_.all(series_.delta(v1_, v2_));
+  offer(v1_);
+  ASSERT_TRUE(node_.until([&] { return node_.lost.size() >= slabs() - slabs() / 2 && node_.rebuilder->progress().tasks == 0; }));
+  EXPECT_EQ(node_.lost.size(), slabs() - slabs() / 2) << "slabs that were there are fetched again";
+  for (std::uint32_t i = slabs() / 2; i < slabs(); ++i) give(i, v2_);
+  ASSERT_TRUE(node_.until_active(v2_));
+  node_.expect_current(v2_);
+}
+
+// One slot: nothing of it changes before the engine has let go, and `current` is absent while it does.
+TEST_F(RebuildTest, ASingleSlotIsPatchedOnlyAfterTheEngineHasLetGo) {
+  node_.single = true;
+  node_.restart();
+  node_.all(series_.anchor(v1_));
+  ASSERT_TRUE(node_.until_active(v1_));
+  TestRun run = series_.delta(v1_, v2_, 2);
+  node_.open(run);
+  for (std::size_t i = 0; i + 1 < run.bundles.size(); ++i) {
+    node_.bundle(run, i);
+    for (std::uint32_t c = 0; c < run.bundles[i].record.chunk_count(); ++c) node_.chunk(run.bundles[i], c);
+  }
+  ASSERT_TRUE(node_.until_idle());
+  EXPECT_TRUE(node_.rebuilder->progress().waiting_for_slot);
+  node_.slots->release();  // what a time-out would do
+  node_.rebuilder->slots_changed();
+  EXPECT_TRUE(node_.rebuilder->progress().waiting_for_slot);
+  node_.expect_current(v1_);
+
+  node_.slots->let_go();
+  node_.rebuilder->slots_changed();
+  ASSERT_TRUE(node_.until([&] { return node_.rebuilder->progress().frames_applied > 0; }));
+  EXPECT_FALSE(node_.files.read_link("/state/c/current")) << "current names a slot that is being patched";
+  // A crash in the middle: the rest is applied after it.
+  node_.stop();
+  node_.files.lose_power();
+  node_.start();
+  EXPECT_FALSE(node_.files.read_link("/state/c/current"));
+  EXPECT_EQ(node_.slots->active(), nullptr);
+  node_.all(run);
+  // Slabs that were half written when the power went are lost: there is no other slot to take them from.
+  ASSERT_TRUE(node_.until([&] {
+    for (const auto& lost : std::exchange(node_.lost, {})) {
+      node_.rebuilder->slab_arrived(lost.slab, series_.at(v2_).tensor_slabs[lost.slab],
+                                    series_.at(v2_).table.tensors[lost.slab]);
+    }
+    return node_.slots->active() != nullptr && node_.slots->active()->version() == v2_;
+  }));
+  node_.expect_current(v2_);
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string kBin = P2PW_BIN_DIR;
+// P2PW_BIN: other programs than those of this build.
+const std::string kBin = std::getenv("P2PW_BIN") != nullptr ? std::getenv("P2PW_BIN") : P2PW_BIN_DIR;
 constexpr int kPort = 4710;
 
 std::string slurp(const fs::path& path) {

@@ -189,6 +189,9 @@ class Crash {
         continue;
       }
       say(name + " has not come to version " + std::to_string(version) + " exactly");
+      say(fleet_.p2pw(name, {"status"}).out);
+      std::string log = fleet_.p2pw(name, {"log"}).out;
+      say(log.substr(log.size() > 4000 ? log.size() - 4000 : 0));
       ++score_.unfinished;
       good = false;
     }

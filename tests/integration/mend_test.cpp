@@ -1,0 +1,114 @@
+// Joining and mending inside a region, with real daemons: slabs of neighbours instead of bytes over the WAN.
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <chrono>
+#include <fstream>
+
+#include "tests/integration/fleet.h"
+
+namespace p2pw::testing {
+namespace {
+
+class MendTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    if (HasFailure()) std::cerr << fleet.logs();
+  }
+  // A region of two, at the last of so many versions.
+  void publish(int versions) {
+    make_series(series, "24MiB", versions - 1, {"--dtype", "mixed"});
+    fleet.start_trainer();
+    fleet.start_node("r1", 1);
+    fleet.start_node("r1", 2);
+    ASSERT_EQ(fleet.wait_joined(3), 3u);
+    for (int n = 0; n < versions; ++n) {
+      Ran seeded = fleet.seed(step(n), {"--wait-active", "100%"});
+      ASSERT_EQ(seeded.exit_code, 0) << seeded.err;
+    }
+  }
+  std::filesystem::path step(int n) const { return series / ("step_000" + std::to_string(n)); }
+  bool until_log(const std::string& name, const std::string& text, int seconds = 30) {
+    auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+    while (std::chrono::steady_clock::now() < deadline) {
+      if (fleet.p2pw(name, {"log"}).out.find(text) != std::string::npos) return true;
+      poll(nullptr, 0, 50);
+    }
+    return false;
+  }
+  bool until_exact(const std::string& name, const std::filesystem::path& checkpoint, int seconds = 30) {
+    auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+    while (std::chrono::steady_clock::now() < deadline) {
+      if (same_tree(checkpoint, fleet.current(name))) return true;
+      poll(nullptr, 0, 50);
+    }
+    return false;
+  }
+  // A foreign writer: one byte in each MiB of every tensor file of what `current` names.
+  void spoil(const std::string& name) {
+    for (auto& entry : std::filesystem::directory_iterator(std::filesystem::canonical(fleet.current(name)))) {
+      if (entry.path().extension() != ".safetensors") continue;
+      std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+      auto size = static_cast<std::streamoff>(entry.file_size());
+      for (std::streamoff at = size - 1; at > size / 4; at -= 1 << 20) {
+        file.seekg(at);
+        char c = static_cast<char>(~file.get());
+        file.seekp(at);
+        file.write(&c, 1);
+      }
+    }
+  }
+  std::uint64_t payload_into_region(int versions) {
+    std::uint64_t sum = 0;
+    for (int v = 1; v <= versions; ++v) sum += fleet.payload_into(static_cast<std::uint64_t>(v))["r1"];
+    return sum;
+  }
+
+  Fleet fleet;
+  std::filesystem::path series = fleet.path() / "series";
+};
+
+TEST_F(MendTest, JoinerCopiesSlabsWhenTheRegionHasDroppedTheLineage) {
+  publish(6);
+  ASSERT_TRUE(until_log("r1-1", "caught-up"));
+  Ran gc = fleet.p2pw("r1-1", {"gc", "--apply"});
+  ASSERT_EQ(gc.exit_code, 0) << gc.err;
+  gc = fleet.p2pw("r1-1", {"gc"});
+  for (auto& run : gc.json["runs"]) {
+    EXPECT_GT(run["version"], 2) << run;
+    EXPECT_FALSE(run["why"].get<std::string>().empty());
+  }
+  gc = fleet.p2pw("trainer", {"gc"});
+  EXPECT_EQ(gc.json["runs"].size(), 6u) << "the trainer keeps the way from nothing: " << gc.out;
+
+  std::uint64_t before = payload_into_region(6);
+  fleet.start_node("r1", 3);
+  EXPECT_TRUE(until_exact("r1-3", step(5)));
+  EXPECT_TRUE(until_log("r1-3", "\"join\""));
+  EXPECT_EQ(payload_into_region(6), before) << "it cost WAN bytes";
+}
+
+TEST_F(MendTest, NeighbourThatGivesWrongSlabsIsNamedAndTheOthersHelp) {
+  publish(1);
+  spoil("r1-1");
+  fleet.start_node("r1", 3);
+  EXPECT_TRUE(until_exact("r1-3", step(0)));
+  EXPECT_TRUE(until_log("r1-3", "neighbour-wrong"));
+  EXPECT_NE(fleet.p2pw("r1-3", {"log"}).out.find("r1-1"), std::string::npos);
+}
+
+TEST_F(MendTest, DamagedActiveSlotIsFoundByTheCertificateAndMended) {
+  publish(1);
+  ASSERT_TRUE(until_log("r1-1", "\"certified\""));
+  ASSERT_TRUE(until_log("r1-2", "\"certified\""));
+  fleet.kill("r1-2");
+  spoil("r1-2");
+  ASSERT_FALSE(same_tree(step(0), fleet.current("r1-2")));
+  fleet.start("r1-2");
+  EXPECT_TRUE(until_log("r1-2", "certify-failed"));
+  EXPECT_TRUE(until_exact("r1-2", step(0)));
+  EXPECT_TRUE(until_log("r1-2", "\"mended\""));
+}
+
+}  // namespace
+}  // namespace p2pw::testing
