@@ -3,6 +3,11 @@
 #include <spdlog/spdlog.h>
 
 namespace p2pw {
+namespace {
+
+constexpr std::uint64_t kNothingNeeded = ~std::uint64_t(0);  // takes a pin back
+
+}  // namespace
 
 SlabExchange::SlabExchange(const ChannelLog& log, SlotPair& slots, Rebuilder& rebuilder, WorkPool& pool, World world)
     : log_(log),
@@ -92,6 +97,13 @@ void SlabExchange::settle_join() {
 }
 
 void SlabExchange::staged() {
+  if (pinned_at_) {
+    pinned_at_.reset();
+    wire::LinkMessage message;
+    message.mutable_lineage_pin()->set_channel(log_.verifier().channel().str());
+    message.mutable_lineage_pin()->set_above(kNothingNeeded);
+    for (const NodeKey& peer : world_.links()) world_.send(peer, message, nullptr, false);
+  }
   join_.stop();
   offered_ = false;
   lineage_.clear();
@@ -120,7 +132,9 @@ bool SlabExchange::message(const NodeKey& from, const wire::LinkMessage& message
       slab(from, message.slab(), std::move(payload), now);
       return true;
     case wire::LinkMessage::kLineagePin:
-      if (pins_.size() < 1024 || pins_.contains(from)) pins_[from] = {Version(message.lineage_pin().above()), now};
+      pins_.erase(from);
+      if (message.lineage_pin().above() == kNothingNeeded) return true;
+      if (pins_.size() < 1024) pins_[from] = {Version(message.lineage_pin().above()), now};
       return true;
     default:
       return false;

@@ -46,15 +46,15 @@ void SlabServer::table_wanted(const NodeKey& from, Version keeps_above) {
 
 void SlabServer::read_more() {
   while (reading_ + ready_.size() < kReading) {
-    // The next peer after the one that was served last.
+    // The next peer after the one that was served last. A queue stays as long as its peer's link does.
     auto next = queues_.upper_bound(served_last_);
-    if (next == queues_.end()) next = queues_.begin();
-    if (next == queues_.end()) return;
-    NodeKey to = served_last_ = next->first;
-    if (next->second.empty()) {
-      queues_.erase(next);
-      continue;
+    for (std::size_t looked = 0; looked < queues_.size(); ++looked, ++next) {
+      if (next == queues_.end()) next = queues_.begin();
+      if (!next->second.empty()) break;
     }
+    if (next == queues_.end()) next = queues_.begin();
+    if (next == queues_.end() || next->second.empty()) return;
+    NodeKey to = served_last_ = next->first;
     SlabId slab = next->second.front();
     next->second.pop_front();
     SlotPin pin = slots_.pin_active();
@@ -99,7 +99,8 @@ void SlabServer::have_read(const NodeKey& to, SlabId slab, Version version, std:
 void SlabServer::send_ready() {
   while (!ready_.empty()) {
     Ready& first = ready_.front();
-    if (queues_.contains(first.to) && !send_(first.to, first.message, first.payload, true)) return;
+    bool linked = queues_.contains(first.to);
+    if (linked && !send_(first.to, first.message, first.payload, true)) return;
     ++slabs_sent_;
     ready_.pop_front();
   }

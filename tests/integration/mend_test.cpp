@@ -70,7 +70,7 @@ class MendTest : public ::testing::Test {
 
 TEST_F(MendTest, JoinerCopiesSlabsWhenTheRegionHasDroppedTheLineage) {
   publish(6);
-  ASSERT_TRUE(until_log("r1-1", "caught-up"));
+  ASSERT_TRUE(until_log("r1-1", "\"event\":\"caught-up\",\"version\":6"));
   Ran gc = fleet.p2pw("r1-1", {"gc", "--apply"});
   ASSERT_EQ(gc.exit_code, 0) << gc.err;
   gc = fleet.p2pw("r1-1", {"gc"});
