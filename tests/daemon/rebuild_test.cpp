@@ -514,5 +514,38 @@ TEST_F(RebuildTest, ASingleSlotIsPatchedOnlyAfterTheEngineHasLetGo) {
   node_.expect_current(v2_);
 }
 
+// Bytes of tensor files that a standby reads and writes to catch up over so many versions, each touching every slab.
+std::uint64_t moved_over(int versions) {
+  TestSeries series(5, {.slabs_changed = 1.0});
+  RebuildNode node(series);
+  std::vector<Version> path{series.first().version};
+  node.all(series.anchor(path[0]));
+  EXPECT_TRUE(node.until_active(path[0]));
+  EXPECT_TRUE(node.until_caught_up(path[0]));
+  node.slots->hold_standby(true);
+  node.activate = false;
+  for (int i = 0; i < versions; ++i) {
+    path.push_back(series.step(path.back()).version);
+    node.all(series.delta(path[path.size() - 2], path.back()));
+  }
+  EXPECT_TRUE(node.until_idle());
+  std::atomic<std::uint64_t> moved{0};
+  node.files.watch = [&](bool, const std::filesystem::path& file, std::size_t bytes) {
+    if (file.extension() == ".safetensors") moved += bytes;
+  };
+  node.slots->hold_standby(false);
+  node.rebuilder->slots_changed();
+  EXPECT_TRUE(node.until([&] { return !node.staged.empty() && node.staged.back() == path.back(); }));
+  node.expect_slot(*node.slots->standby(), path.back());
+  node.files.watch = nullptr;
+  return moved;
+}
+
+TEST(RebuildCost, TwentyVersionsMoveAboutTheBytesOfOne) {
+  std::uint64_t one = moved_over(1), twenty = moved_over(20);
+  EXPECT_GT(one, 0u);
+  EXPECT_LE(static_cast<double>(twenty), 1.5 * static_cast<double>(one)) << one << " and " << twenty;
+}
+
 }  // namespace
 }  // namespace p2pw
