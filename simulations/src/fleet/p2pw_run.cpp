@@ -82,6 +82,7 @@ void P2pwRun::wire_up(Host& host) {
   double others = static_cast<double>(std::max<std::size_t>(region.live, 2) - 1);
   // A byte from here reaches everybody, mostly from peer to peer: one copy leaves this machine, one crosses every cable.
   std::vector<Network::Load> path{{host.nic_up}, {region.fabric, others}, {region.swarm_in}};
+  if (cpu_) path.push_back({*cpu_, scenario_.cpu.node * static_cast<double>(region.live)});
   host.swarm = network_.add_flow(std::move(path));
   flow_from_.resize(host.swarm + 1);
   flow_from_[host.swarm] = static_cast<std::size_t>(&host - hosts_.data());
@@ -132,7 +133,8 @@ Network::Flow P2pwRun::flow_between(std::size_t from, std::size_t to) {
     if (!a.trainer) path.push_back({regions_[a.region].up});
     path.push_back({regions_[b.region].down});
   }
-  if (cpu_) path.push_back({*cpu_, scenario_.cpu.router});
+  const SharedCpu& cpu = scenario_.cpu;
+  if (cpu_) path.push_back({*cpu_, cpu.router + (a.trainer ? cpu.seed + cpu.trainer : 0)});
   Network::Flow flow = network_.add_flow(std::move(path));
   flow_from_.resize(flow + 1);
   flow_from_[flow] = from;
