@@ -307,8 +307,9 @@ void Intake::send_ask(const NodeKey& to, const Entry& entry, const ChunkSet& mis
 
 // The first live candidate takes in what nobody takes in; the others wait longer in turn, in case it does not.
 bool Intake::first_in_line(const Entry& entry) const {
-  auto order = gateway_succession(entry.bundle.place, world_.self().region, world_.members(), options_.candidates);
   auto quiet = world_.now() - std::max(entry.progress, entry.since);
+  if (quiet <= std::min(options_.unclaimed, options_.unclaimed_trainer_lives)) return false;  // nobody's turn yet
+  auto order = gateway_succession(entry.bundle.place, world_.self().region, world_.members(), options_.candidates);
   bool trainer_lives = std::any_of(world_.members().begin(), world_.members().end(),
                                    [](const Member& m) { return m.trainer && !m.suspect; });
   auto patience = trainer_lives ? options_.unclaimed_trainer_lives : options_.unclaimed;

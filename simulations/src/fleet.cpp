@@ -18,9 +18,9 @@ using namespace p2pw::fleet;
 
 struct Options {
   std::string name, strategy, lab_file;
-  bool json = false, own = false, unstated = false, list = false;
+  bool json = false, own = false, unstated = false, list = false, tell_all = false;
   std::uint64_t seed = 1;
-  std::size_t versions = 0;
+  std::size_t versions = 0, regions = 0;
   double price = -1, cores = 2;
 };
 
@@ -95,7 +95,11 @@ int compare_with_lab(const Options& options) {
 int run_control(const Options& options) {
   if (!options.json) print_control_head();
   for (std::size_t nodes : {50, 500, 5000, 50000}) {
-    ControlCosts costs = control_costs({.nodes = nodes}, options.seed);
+    ControlSetting setting;
+    setting.nodes = nodes;
+    setting.tell_all = options.tell_all;
+    if (options.regions) setting.most_regions = options.regions;
+    ControlCosts costs = control_costs(setting, options.seed);
     options.json ? (void)std::printf("%s\n", to_json(costs).c_str()) : print_row(costs);
     std::fflush(stdout);
   }
@@ -116,6 +120,8 @@ int main(int argc, char** argv) {
   app.add_option("--dollars-per-gb", options.price, "between regions, for 10^9 bytes");
   app.add_flag("--own", options.own, "every strategy with its own codec and anchors, not all with the same bytes");
   app.add_flag("--rates-unstated", options.unstated, "nobody says that its access is slow");
+  app.add_option("--most-regions", options.regions, "control: larger fleets have larger regions");
+  app.add_flag("--tell-all", options.tell_all, "control: as if every hub told everybody everything");
   app.add_option("--lab", options.lab_file, "compare with a run of simulations/lab: a file with what it printed");
   app.add_option("--cores", options.cores, "of the machine that ran the lab");
   CLI11_PARSE(app, argc, argv);

@@ -183,7 +183,7 @@ TEST(Fleet, ALabRunThatLacksSomethingIsRefused) {
 TEST(FleetControl, AnOrdinaryNodePaysLittleMoreInALargeFleet) {
   double last = 0;
   for (std::size_t nodes : {50u, 500u, 5000u}) {
-    ControlCosts costs = control_costs({.nodes = nodes}, 1);
+    ControlCosts costs = control_costs(ControlSetting{.nodes = nodes}, 1);
     if (last > 0) {
       EXPECT_LT(costs.node.total(), 1.3 * last) << nodes;
     }

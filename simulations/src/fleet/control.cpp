@@ -48,7 +48,7 @@ MemberInfo make_info(std::size_t i, std::size_t region, std::mt19937_64& random)
 Fleet make_fleet(const ControlSetting& setting, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   Fleet fleet;
-  fleet.regions = std::max<std::size_t>(2, (setting.nodes + setting.per_region - 1) / setting.per_region);
+  fleet.regions = std::clamp<std::size_t>((setting.nodes + setting.per_region - 1) / setting.per_region, 2, setting.most_regions);
   for (std::size_t i = 0; i <= setting.nodes; ++i) {
     MemberInfo info = make_info(i, i == 0 ? 0 : i % fleet.regions, random);
     info.member.trainer = i == 0;
@@ -102,7 +102,7 @@ wire::NodeState state_of(const MemberInfo& info) {
   return state;
 }
 
-// Two bootstrap daemons' and a trainer's worth of rules, as in Node and Roster.
+// Bytes of a message, or messages per second.
 struct Rates {
   double heartbeat, member_change, state_own, state_more, changes, states, records, leases;
 };
@@ -116,12 +116,17 @@ RoleCosts cost(const Fleet& fleet, const ControlSetting& s, const Member& who, c
   double links = static_cast<double>(c.links);
   c.heartbeats = 2 * links * r.heartbeat;
   bool hub = who.bootstrap || who.trainer;
-  // Changes: a bootstrap daemon vouches for its region to the other hubs, and tells everything to its region's daemons.
+  bool candidate = &who == fleet.candidate;
+  // Changes: a bootstrap daemon vouches for its region to the other hubs and to their candidates, and tells its own region
+  // everything.
   double all = r.changes * r.member_change, own = all / regions;
   if (who.trainer) {
-    c.membership = all + all / regions * (regions * kGatewayCandidates);  // hears all once; tells of its links
+    c.membership = all + own * regions * kGatewayCandidates;
   } else if (hub) {
-    c.membership = (all - own) + own * regions + all * here;
+    double far_candidates = (regions - 1) * kGatewayCandidates;
+    c.membership = (all - own) + own * regions + all * here + (s.tell_all ? all : own) * far_candidates;
+  } else if (candidate) {
+    c.membership = s.tell_all ? all * regions : 2 * all - own;
   } else {
     c.membership = all;
   }
@@ -130,13 +135,12 @@ RoleCosts cost(const Fleet& fleet, const ControlSetting& s, const Member& who, c
   if (who.trainer) {
     c.states = passed * n;
   } else if (hub) {
-    c.states = mine * here + passed * here;
+    c.states = mine * here + passed * here * (s.tell_all ? regions : 1) + (s.tell_all ? passed * (n - here) : 0);
   } else {
     c.states = mine;
   }
   // Records go once to each node, from the entry node of its region; the trainer hands them to one entry of each region.
   c.records = who.trainer ? r.records * regions : hub ? r.records * (here + 1) : r.records;
-  bool candidate = &who == fleet.candidate;
   c.leases = who.trainer ? r.leases * regions / 2 : candidate ? r.leases * here / kGatewayCandidates + r.leases : r.leases;
   return c;
 }
@@ -163,7 +167,7 @@ ControlCosts control_costs(const ControlSetting& s, std::uint64_t seed) {
   r.state_more = static_cast<double>(state_of(fleet.infos[1]).ByteSizeLong()) + 3;
   // A death is told twice (suspect, gone), its replacement once.
   r.changes = 3 * s.deaths_per_hour * static_cast<double>(s.nodes) / 3600;
-  r.states = kStatesPerVersion / s.interval + 1.0 / 5;
+  r.states = kStatesPerVersion / s.interval + (s.tell_all ? 1.0 / 5 : 1.0 / 60);
   double per_version = static_cast<double>(s.bundles) + 2;
   r.records = per_version * (kRecord + kEnvelope + kAck) / s.interval + (kRecord + kEnvelope) / 20;
   wire::LinkMessage announce;
@@ -192,7 +196,7 @@ ControlCosts control_costs(const ControlSetting& s, std::uint64_t seed) {
   table.told(fleet.infos[1].member.key, true, views, now);
   table.take_changes();
   int times = s.nodes > 10'000 ? 3 : 20;
-  out.members_microseconds = microseconds_of([&] { (void)table.members(); }, times);
+  out.members_microseconds = microseconds_of([&] { (void)table.members().size(); }, times);
   const std::vector<Channel> channels{Channel::parse("policy").value()};
   out.place_microseconds =
       microseconds_of([&] { (void)plan_links(*fleet.node, fleet.members, channels, kGatewayCandidates); }, times);
@@ -203,6 +207,7 @@ std::string to_json(const ControlCosts& c) {
   nlohmann::ordered_json j;
   j["nodes"] = c.setting.nodes;
   j["regions"] = c.regions;
+  j["tell_all"] = c.setting.tell_all;
   j["mean_bytes_per_second"] = std::round(c.mean * 10) / 10;
   auto role = [&](const char* name, const RoleCosts& r) {
     j[name] = {{"links", r.links},

@@ -10,9 +10,12 @@ namespace p2pw::fleet {
 struct ControlSetting {
   std::size_t nodes = 500;
   std::size_t per_region = 250;    // two regions at least
+  std::size_t most_regions = 32;   // about as many as a cloud has; larger fleets have larger regions
   double deaths_per_hour = 0.01;   // share of the nodes, each replaced
   double interval = 60;            // between versions
   std::size_t bundles = 12;        // of a version
+  // For comparison: every hub tells every daemon it has a link with all it knows, and each report is repeated every 5 s.
+  bool tell_all = false;
 };
 
 // Bytes per second in and out, headers of TCP and Ethernet included, and links, of one daemon of each kind.

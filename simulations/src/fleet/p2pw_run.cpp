@@ -58,6 +58,8 @@ std::size_t P2pwRun::add_host(std::size_t region, bool trainer) {
   member.key = host.key;
   member.region = p2pw::Region::parse(regions_[region].name).value();
   member.trainer = trainer;
+  const RegionSpec& spec = scenario_.regions[region];
+  if (scenario_.rates_stated) member.wan_mbit = static_cast<std::uint32_t>(spec.up / mbit(1) + 0.5);
   std::size_t index = hosts_.size();
   if (!trainer) {
     host.row = outcome_.nodes.size();
