@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FLEET = os.path.join(HERE, "..", "fleet")
+FLEET = os.environ.get("P2PW_FLEET", os.path.join(HERE, "..", "fleet"))  # another binary, for tests
 SCENARIOS = ["wan-2x3", "blog-1tib", "regions-16x250", "churn-5000", "slow-region", "publish-30s", "trainer-1gbit"]
 STRATEGIES = ["object-store", "relay-tree", "fixed-gateway", "open-swarm", "p2pw"]
 COLOURS = {"object-store": "#b8b8b8", "relay-tree": "#e0a458", "fixed-gateway": "#7a9e7e", "open-swarm": "#9c89b8",
@@ -197,7 +197,9 @@ def main():
     else:
         for scenario in SCENARIOS:
             run(rows, scenario)
-            run(rows, scenario, "--own")
+            for strategy in STRATEGIES:
+                if strategy != "p2pw":  # ships the same in both tables
+                    run(rows, scenario, "--own", "--strategy", strategy)
         run(rows, "slow-region", "--strategy", "p2pw", "--rates-unstated")
         run(rows, "control")
         run(rows, "control", "--tell-all")
@@ -206,6 +208,7 @@ def main():
     same = {(r["result"]["scenario"], r["result"]["strategy"]): r["result"] for r in rows
             if len(r["arguments"]) == 1 and "strategy" in r["result"]}
     own = {(r["result"]["scenario"], r["result"]["strategy"]): r["result"] for r in rows if "--own" in r["arguments"]}
+    own.update({key: r for key, r in same.items() if key[1] == "p2pw"})
     unstated = next(r["result"] for r in rows if "--rates-unstated" in r["arguments"])
     picture = lambda name: os.path.join(options.out, name + ".svg")
     bars(same, "last_node_seconds", "Until the last node has the version", "the same bytes by each way; shorter is better",
