@@ -93,28 +93,6 @@ namespace {
 
 constexpr std::uint32_t kUnstated = 0xffff'ffff;
 
-struct RegionRate {
-  const Region* region;
-  std::uint32_t mbit;
-};
-
-// Regions with rollout nodes, by name. There are few of them and many members.
-std::vector<RegionRate> region_rates(std::span<const Member> members) {
-  std::vector<RegionRate> rates;
-  for (const Member& member : members) {
-    if (member.trainer) continue;
-    const std::uint32_t mbit = member.wan_mbit == 0 ? kUnstated : member.wan_mbit;
-    const auto at = std::lower_bound(rates.begin(), rates.end(), member.region,
-                                     [](const RegionRate& r, const Region& name) { return *r.region < name; });
-    if (at != rates.end() && *at->region == member.region) {
-      at->mbit = std::min(at->mbit, mbit);
-    } else {
-      rates.insert(at, {&member.region, mbit});
-    }
-  }
-  return rates;
-}
-
 std::uint32_t median_rate(std::vector<RegionRate> rates) {
   const auto middle = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2);
   std::nth_element(rates.begin(), middle, rates.end(), [](auto& a, auto& b) { return a.mbit < b.mbit; });
@@ -123,20 +101,40 @@ std::uint32_t median_rate(std::vector<RegionRate> rates) {
 
 }  // namespace
 
+// By name. There are few regions and many members.
+std::vector<RegionRate> region_rates(std::span<const Member> members) {
+  std::vector<RegionRate> rates;
+  for (const Member& member : members) {
+    if (member.trainer) continue;
+    const std::uint32_t mbit = member.wan_mbit == 0 ? kUnstated : member.wan_mbit;
+    const auto at = std::lower_bound(rates.begin(), rates.end(), member.region,
+                                     [](const RegionRate& r, const Region& name) { return r.region < name; });
+    if (at != rates.end() && at->region == member.region) {
+      at->mbit = std::min(at->mbit, mbit);
+    } else {
+      rates.insert(at, {member.region, mbit});
+    }
+  }
+  return rates;
+}
+
 std::vector<Region> region_order(const BundlePlace& bundle, const Region& home, std::span<const Member> members) {
-  std::vector<RegionRate> away = region_rates(members);
+  return order_regions(bundle, home, region_rates(members));
+}
+
+std::vector<Region> order_regions(const BundlePlace& bundle, const Region& home, std::vector<RegionRate> away) {
   std::vector<Region> order;
   std::erase_if(away, [&](const RegionRate& r) {
-    if (*r.region != home) return false;
+    if (r.region != home) return false;
     order.push_back(home);
     return true;
   });
   if (away.empty()) return order;
   const Rendezvous rendezvous("p2pw region order 2", bundle.run.view());
   std::vector<std::pair<std::uint64_t, RegionRate>> scored;
-  for (const RegionRate& r : away) scored.emplace_back(rendezvous.score(as_bytes(r.region->str())), r);
+  for (const RegionRate& r : away) scored.emplace_back(rendezvous.score(as_bytes(r.region.str())), r);
   std::sort(scored.begin(), scored.end(), [](auto& a, auto& b) {
-    return std::tie(a.first, *a.second.region) < std::tie(b.first, *b.second.region);
+    return std::tie(a.first, a.second.region) < std::tie(b.first, b.second.region);
   });
   const auto first = static_cast<std::ptrdiff_t>(bundle.index.value() % scored.size());
   std::rotate(scored.begin(), scored.begin() + first, scored.end());
@@ -144,7 +142,7 @@ std::vector<Region> region_order(const BundlePlace& bundle, const Region& home, 
   const auto slow = std::stable_partition(scored.begin(), scored.end(), [&](auto& s) { return s.second.mbit >= half; });
   // Among slow ones the slowest come last: nobody is fed by a slower one.
   std::stable_sort(slow, scored.end(), [](auto& a, auto& b) { return a.second.mbit > b.second.mbit; });
-  for (const auto& [score, rate] : scored) order.push_back(*rate.region);
+  for (const auto& [score, rate] : scored) order.push_back(rate.region);
   return order;
 }
 

@@ -48,6 +48,14 @@ std::vector<NodeKey> gateway_succession(const BundlePlace& bundle, const Region&
 // than half of the median of the regions away from home.
 std::vector<Region> region_order(const BundlePlace& bundle, const Region& home, std::span<const Member> members);
 
+// The same for many bundles at once: looks at the members only once.
+struct RegionRate {
+  Region region;
+  std::uint32_t mbit = 0;
+};
+std::vector<RegionRate> region_rates(std::span<const Member> members);
+std::vector<Region> order_regions(const BundlePlace& bundle, const Region& home, std::vector<RegionRate> rates);
+
 // The relay tree over region_order(): the root is the trainer, which feeds `root_children` regions; every region feeds
 // up to `fan_out` further ones.
 struct TreeShape {
