@@ -40,6 +40,7 @@ const char* Intake::name_of(State state) {
 void Intake::enter(Entry& entry, State state) {
   entry.state = state;
   entry.since = world_.now();
+  if (state == State::done) open_.erase(entry.bundle.id);
 }
 
 void Intake::add(const BundleFacts& bundle, const ChunkSet& held) {
@@ -50,10 +51,12 @@ void Intake::add(const BundleFacts& bundle, const ChunkSet& held) {
   entry.held = held;
   entry.region_held = ChunkSet(bundle.chunks);
   entry.progress = world_.now();
+  open_[bundle.id] = &entry;
   enter(entry, held.full() ? State::done : State::idle);
 }
 
 void Intake::forget(const BundleId& bundle) {
+  open_.erase(bundle);
   entries_.erase(bundle);
   region_.forget(bundle);
 }
@@ -357,7 +360,7 @@ void Intake::step(Entry& entry) {
 }
 
 void Intake::tick() {
-  for (auto& [id, entry] : entries_) step(entry);
+  for (auto& [id, entry] : open_) step(*entry);
 }
 
 std::vector<Intake::View> Intake::views() const {
