@@ -135,7 +135,7 @@ def regions(stated, unstated, path):
 def control(rows, flat, path):
     """Bytes per second of each kind of daemon as the fleet grows."""
     svg = Svg(900, 460, "Control traffic as the fleet grows 10x each time",
-              "bytes per second of one daemon, headers included; regions of 250, 1 % of the nodes replaced per hour, "
+              "bytes per second of one daemon, headers included; regions of 250, 32 at most, 1 % of the nodes replaced per hour, "
               "a version a minute")
     kinds = [("mean", "#222", lambda r: r["mean_bytes_per_second"])]
     for name, colour in (("node", "#c8102e"), ("candidate", "#7a9e7e"), ("bootstrap", "#e0a458"), ("trainer", "#5b7db1")):
