@@ -21,8 +21,8 @@ struct LabRun {
 };
 Result<LabRun> read_lab_run(const std::string& json);
 
-// The scenario on the machine that ran the lab: its rates, its CPU and how soon its seed was ready. Nothing is fitted to
-// last_node_seconds.
+// The scenario on the machine that ran the lab: its rates, its CPU and how soon its seed was ready. The CPU of the
+// emulated router, which the lab does not print, is a constant in lab.cpp.
 Scenario as_in_lab(Scenario scenario, const LabRun& lab, double cores);
 
 }  // namespace p2pw::fleet
