@@ -51,6 +51,7 @@ Result<MemberInfo> parse_hello(const wire::Hello& hello) {
   auto region = Region::parse(hello.region());
   if (!region) return bad("its region: " + region.error().message);
   out.member = {*key, std::move(region).value(), hello.trainer(), hello.bootstrap()};
+  out.member.wan_mbit = hello.wan_mbit();
   out.incarnation = hello.incarnation();
   if (static_cast<std::size_t>(hello.endpoints_size()) > kMaxEndpoints) return bad("too many addresses");
   for (const wire::Endpoint& endpoint : hello.endpoints()) {
@@ -89,6 +90,7 @@ void write_hello(const MemberInfo& info, wire::Hello& out) {
   out.set_region(info.member.region.str());
   out.set_trainer(info.member.trainer);
   out.set_bootstrap(info.member.bootstrap);
+  out.set_wan_mbit(info.member.wan_mbit);
   const auto put = [](const Endpoint& from, wire::Endpoint& to) {
     to.set_address(from.host);
     to.set_port(from.port);

@@ -23,6 +23,12 @@ void Membership::set_self(MemberInfo self) {
   if (self == self_) return;
   self_ = std::move(self);
   self_changed_ = true;
+  members_current_ = false;
+}
+
+void Membership::touch(const NodeKey& key) {
+  dirty_.insert(key);
+  members_current_ = false;
 }
 
 Membership::Entry* Membership::entry_for(const NodeKey& key) {
@@ -37,14 +43,14 @@ void Membership::apply(const NodeKey& key, Entry& entry, LifeEvent event) {
   const Life next = next_life(entry.own->life, event);
   if (next == entry.own->life) return;
   entry.own->life = next;
-  dirty_.insert(key);
+  touch(key);
 }
 
 void Membership::link_up(const MemberInfo& peer, SteadyTime now) {
   Entry* entry = entry_for(peer.member.key);
   if (entry == nullptr) return;
   entry->own = OwnLink{peer, Life::live, now, true};
-  dirty_.insert(peer.member.key);
+  touch(peer.member.key);
 }
 
 void Membership::link_down(const NodeKey& peer, SteadyTime) {
@@ -71,7 +77,7 @@ void Membership::left(const NodeKey& peer, SteadyTime) {
   found->second.own.reset();
   std::erase_if(found->second.words,
                 [incarnation](const auto& word) { return word.second.view.info.incarnation <= incarnation; });
-  dirty_.insert(peer);
+  touch(peer);
 }
 
 void Membership::told(const NodeKey& witness, bool whole, std::span<const MemberView> entries,
@@ -83,7 +89,7 @@ void Membership::told(const NodeKey& witness, bool whole, std::span<const Member
     Entry* entry = entry_for(key);
     if (entry == nullptr) continue;
     named.insert(key);
-    dirty_.insert(key);
+    touch(key);
     if (view.life == Life::gone) {
       entry->words.erase(witness);
     } else {
@@ -117,7 +123,7 @@ void Membership::tick_own(const NodeKey& key, Entry& entry, SteadyTime now) {
   }
   if (entry.own->life == Life::gone && !entry.own->up) {
     entry.own.reset();
-    dirty_.insert(key);
+    touch(key);
   }
 }
 
@@ -126,7 +132,7 @@ void Membership::tick_words(const NodeKey& key, Entry& entry, SteadyTime now, bo
   const auto ended = std::erase_if(entry.words, [now](const auto& word) {
     return word.second.orphaned && now - *word.second.orphaned >= kWordStands;
   });
-  if (ended != 0) dirty_.insert(key);
+  if (ended != 0) touch(key);
 }
 
 void Membership::tick(SteadyTime now) {
@@ -143,15 +149,22 @@ std::optional<MemberView> Membership::own_view(const Entry& entry) {
   return MemberView{entry.own->info, entry.own->life};
 }
 
-std::optional<MemberView> Membership::best_view(const Entry& entry) {
-  std::optional<MemberView> best = own_view(entry);
+Membership::Seen Membership::best(const Entry& entry) {
+  Seen best;
+  if (entry.own && entry.own->life != Life::gone) best = {&entry.own->info, entry.own->life};
   for (const auto& [witness, word] : entry.words) {
     const MemberView& view = word.view;
-    const bool better = !best || view.info.incarnation > best->info.incarnation ||
-                        (view.info.incarnation == best->info.incarnation && view.life < best->life);
-    if (better) best = view;
+    const bool better = best.info == nullptr || view.info.incarnation > best.info->incarnation ||
+                        (view.info.incarnation == best.info->incarnation && view.life < best.life);
+    if (better) best = {&view.info, view.life};
   }
   return best;
+}
+
+std::optional<MemberView> Membership::best_view(const Entry& entry) {
+  const Seen seen = best(entry);
+  if (seen.info == nullptr) return std::nullopt;
+  return MemberView{*seen.info, seen.life};
 }
 
 std::vector<MemberView> Membership::views() const {
@@ -171,13 +184,25 @@ std::vector<MemberView> Membership::own_views() const {
   return out;
 }
 
-std::vector<Member> Membership::members() const {
-  std::vector<Member> out;
-  for (MemberView& view : views()) {
-    view.info.member.suspect = view.life == Life::suspect;
-    out.push_back(std::move(view.info.member));
+const std::vector<Member>& Membership::members() const {
+  if (members_current_) return members_;
+  members_current_ = true;
+  std::vector<Member>& out = members_;
+  out.clear();
+  out.reserve(size());
+  bool self_placed = false;
+  for (const auto& [key, entry] : entries_) {
+    const Seen seen = best(entry);
+    if (seen.info == nullptr) continue;
+    if (!self_placed && self_.member.key < key) {
+      out.push_back(self_.member);
+      self_placed = true;
+    }
+    out.push_back(seen.info->member);
+    out.back().suspect = seen.life == Life::suspect;
   }
-  return out;
+  if (!self_placed) out.push_back(self_.member);
+  return members_;
 }
 
 std::optional<MemberView> Membership::find(const NodeKey& key) const {

@@ -61,8 +61,9 @@ class Membership {
   // To be called a few times a second: time turns silence into suspicion, and suspicion into absence.
   void tick(SteadyTime now);
 
-  // For placement, sorted by key: everybody who is not gone, this daemon included; suspects are marked.
-  std::vector<Member> members() const;
+  // For placement, sorted by key: everybody who is not gone, this daemon included; suspects are marked. Made anew only
+  // after something has changed: it is looked at several times a second. Good until the next call.
+  const std::vector<Member>& members() const;
   std::vector<MemberView> views() const;
   // What this daemon vouches for, itself included: the whole table for another bootstrap daemon.
   std::vector<MemberView> own_views() const;
@@ -97,6 +98,12 @@ class Membership {
     bool idle() const { return !own && words.empty() && !told_all && !told_own; }
   };
 
+  // What the best witness says, without a copy.
+  struct Seen {
+    const MemberInfo* info = nullptr;  // null: nobody sees it
+    Life life = Life::gone;
+  };
+  static Seen best(const Entry& entry);
   static std::optional<MemberView> own_view(const Entry& entry);
   static std::optional<MemberView> best_view(const Entry& entry);
   Entry* entry_for(const NodeKey& key);  // null: the table is full, or it is this daemon itself
@@ -108,7 +115,10 @@ class Membership {
   bool self_changed_ = false;
   std::map<NodeKey, Entry> entries_;
   std::map<NodeKey, bool> witnesses_;  // true: its link stands
+  void touch(const NodeKey& key);
   std::set<NodeKey> dirty_;            // entries to look at in take_changes()
+  mutable std::vector<Member> members_;
+  mutable bool members_current_ = false;
 };
 
 }  // namespace p2pw

@@ -3,7 +3,7 @@
 #include <sodium.h>
 
 #include <algorithm>
-#include <set>
+#include <tuple>
 
 #include "protocol/crypto_init.h"
 
@@ -89,25 +89,60 @@ std::vector<NodeKey> gateway_succession(const BundlePlace& bundle, const Region&
   return keys_of(candidates);
 }
 
-std::vector<Region> region_order(const BundlePlace& bundle, const Region& home, std::span<const Member> members) {
-  std::set<Region> regions;
+namespace {
+
+constexpr std::uint32_t kUnstated = 0xffff'ffff;
+
+std::uint32_t median_rate(std::vector<RegionRate> rates) {
+  const auto middle = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2);
+  std::nth_element(rates.begin(), middle, rates.end(), [](auto& a, auto& b) { return a.mbit < b.mbit; });
+  return middle->mbit;
+}
+
+}  // namespace
+
+// By name. There are few regions and many members.
+std::vector<RegionRate> region_rates(std::span<const Member> members) {
+  std::vector<RegionRate> rates;
   for (const Member& member : members) {
-    if (!member.trainer) regions.insert(member.region);
-  }
-  const Rendezvous rendezvous("p2pw region order 2", bundle.run.view());
-  std::vector<std::pair<std::uint64_t, Region>> away;
-  std::vector<Region> order;
-  for (const Region& region : regions) {
-    if (region == home) {
-      order.push_back(region);
+    if (member.trainer) continue;
+    const std::uint32_t mbit = member.wan_mbit == 0 ? kUnstated : member.wan_mbit;
+    const auto at = std::lower_bound(rates.begin(), rates.end(), member.region,
+                                     [](const RegionRate& r, const Region& name) { return r.region < name; });
+    if (at != rates.end() && at->region == member.region) {
+      at->mbit = std::min(at->mbit, mbit);
     } else {
-      away.emplace_back(rendezvous.score(as_bytes(region.str())), region);
+      rates.insert(at, {member.region, mbit});
     }
   }
+  return rates;
+}
+
+std::vector<Region> region_order(const BundlePlace& bundle, const Region& home, std::span<const Member> members) {
+  return order_regions(bundle, home, region_rates(members));
+}
+
+std::vector<Region> order_regions(const BundlePlace& bundle, const Region& home, std::vector<RegionRate> away) {
+  std::vector<Region> order;
+  std::erase_if(away, [&](const RegionRate& r) {
+    if (r.region != home) return false;
+    order.push_back(home);
+    return true;
+  });
   if (away.empty()) return order;
-  std::sort(away.begin(), away.end());
-  std::rotate(away.begin(), away.begin() + static_cast<std::ptrdiff_t>(bundle.index.value() % away.size()), away.end());
-  for (auto& [score, region] : away) order.push_back(std::move(region));
+  const Rendezvous rendezvous("p2pw region order 2", bundle.run.view());
+  std::vector<std::pair<std::uint64_t, RegionRate>> scored;
+  for (const RegionRate& r : away) scored.emplace_back(rendezvous.score(as_bytes(r.region.str())), r);
+  std::sort(scored.begin(), scored.end(), [](auto& a, auto& b) {
+    return std::tie(a.first, a.second.region) < std::tie(b.first, b.second.region);
+  });
+  const auto first = static_cast<std::ptrdiff_t>(bundle.index.value() % scored.size());
+  std::rotate(scored.begin(), scored.begin() + first, scored.end());
+  const std::uint32_t half = median_rate(away) / 2;
+  const auto slow = std::stable_partition(scored.begin(), scored.end(), [&](auto& s) { return s.second.mbit >= half; });
+  // Among slow ones the slowest come last: nobody is fed by a slower one.
+  std::stable_sort(slow, scored.end(), [](auto& a, auto& b) { return a.second.mbit > b.second.mbit; });
+  for (const auto& [score, rate] : scored) order.push_back(rate.region);
   return order;
 }
 

@@ -21,6 +21,7 @@ struct Member {
   bool trainer = false;    // publishes; takes part in no swarm
   bool bootstrap = false;
   bool suspect = false;    // keeps its place, loses its leases
+  std::uint32_t wan_mbit = 0;  // what it says that it sends to other regions at most; 0: as much as there is
   auto operator<=>(const Member&) const = default;
 };
 
@@ -42,8 +43,18 @@ struct BundlePlace {
 std::vector<NodeKey> gateway_succession(const BundlePlace& bundle, const Region& region,
                                         std::span<const Member> members, std::size_t count = kGatewayCandidates);
 
-// Regions with rollout nodes in the order in which the bundle visits them: the home region first.
+// Regions with rollout nodes in the order in which the bundle visits them: the home region first, slow ones last, so that
+// nobody waits behind them. A region is as fast as the least that one of its members states; it is slow when that is less
+// than half of the median of the regions away from home.
 std::vector<Region> region_order(const BundlePlace& bundle, const Region& home, std::span<const Member> members);
+
+// The same for many bundles at once: looks at the members only once.
+struct RegionRate {
+  Region region;
+  std::uint32_t mbit = 0;
+};
+std::vector<RegionRate> region_rates(std::span<const Member> members);
+std::vector<Region> order_regions(const BundlePlace& bundle, const Region& home, std::vector<RegionRate> rates);
 
 // The relay tree over region_order(): the root is the trainer, which feeds `root_children` regions; every region feeds
 // up to `fan_out` further ones.

@@ -6,11 +6,18 @@
 namespace p2pw {
 namespace {
 
+// Members are sorted by key; every report of every node passes here.
 const Member* find_member(const std::vector<Member>& members, const NodeKey& key) {
-  for (const Member& m : members) {
-    if (m.key == key) return &m;
-  }
-  return nullptr;
+  auto it = std::lower_bound(members.begin(), members.end(), key, [](auto& m, auto& k) { return m.key < k; });
+  return it != members.end() && it->key == key ? &*it : nullptr;
+}
+
+// A report that says nothing new is passed on this much later than the last that was, as a sign of life.
+constexpr std::uint64_t kRepeatMillis = 60'000;
+
+bool same_news(const wire::NodeState& a, const wire::NodeState& b) {
+  return a.version_staged() == b.version_staged() && a.version_active() == b.version_active() && a.state() == b.state() &&
+         a.name() == b.name() && a.region() == b.region() && a.times_size() == b.times_size();
 }
 
 }  // namespace
@@ -23,11 +30,15 @@ bool FleetStates::hear(const wire::NodeState& state, const std::vector<Member>& 
   auto [it, inserted] = rows_.try_emplace(Key{*channel, *node});
   Row& row = it->second;
   if (!inserted && state.at_ms() <= row.state.at_ms()) return false;
+  const bool news = inserted || !row.live || !same_news(row.state, state);
   row.state = state;
   row.region = *region;
   row.live = true;
-  row.changed = true;
-  return true;
+  if (news || state.at_ms() >= row.passed_on_ms + kRepeatMillis) {
+    row.changed = true;
+    row.passed_on_ms = state.at_ms();
+  }
+  return news;
 }
 
 std::vector<wire::NodeState> FleetStates::take_changes() {

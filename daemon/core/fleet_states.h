@@ -17,8 +17,9 @@ class FleetStates {
     NodeKey node;
     auto operator<=>(const Key&) const = default;
   };
-  // A report, of this node or passed on by another. Older news than known (by the reporting node's clock) are ignored.
-  // True when something changed. Nodes that are no members are ignored unless `own`.
+  // A report, of this node or passed on by another. Older news than known (by the reporting node's clock) are ignored, and
+  // so are nodes that are no members. `members`: sorted by key. True when it says something new; one that does not is
+  // passed on only once a minute.
   bool hear(const wire::NodeState& state, const std::vector<Member>& members);
   // Reports that have changed since the last call: to be passed on.
   std::vector<wire::NodeState> take_changes();
@@ -41,6 +42,7 @@ class FleetStates {
     Region region;
     bool live = true;
     bool changed = true;
+    std::uint64_t passed_on_ms = 0;  // the node's clock in the report that was passed on last
   };
   std::map<Key, Row> rows_;
   std::vector<Member> members_;

@@ -1,17 +1,19 @@
 #include "daemon/core/link_plan.h"
 
 #include <algorithm>
+#include <map>
 
 namespace p2pw {
 
 LinkPlan plan_links(const Member& self, std::span<const Member> members, std::span<const Channel> channels,
                     std::size_t candidates) {
-  std::set<Region> regions;
-  for (const Member& m : members) regions.insert(m.region);
+  // One region after the other: each looks at its own members only.
+  std::map<Region, std::vector<Member>> regions;
+  for (const Member& m : members) regions[m.region].push_back(m);
   std::set<NodeKey> gateways;  // candidates of any region and channel
   for (const Channel& channel : channels) {
-    for (const Region& region : regions) {
-      auto keys = gateway_candidates(channel, region, members, candidates);
+    for (const auto& [region, own] : regions) {
+      auto keys = gateway_candidates(channel, region, own, candidates);
       gateways.insert(keys.begin(), keys.end());
     }
   }

@@ -77,6 +77,7 @@ Status Node::open_links(SwarmFactory swarm) {
   self.member.region = config_.node.region;
   self.member.trainer = config_.node.role == Role::trainer;
   self.member.bootstrap = config_.node.bootstrap || self.member.trainer;
+  self.member.wan_mbit = static_cast<std::uint32_t>(config_.links.wan_rate_limit_mbit);
   self.incarnation = to_millis(started_);
   self.software = kSoftwareVersion;
   self.name = config_.node.name;
@@ -248,8 +249,8 @@ void Node::wake_waiters() {
   }
 }
 
-// A node tells its region's bootstrap daemons; these tell the bootstrap daemons of other regions and trainers what they
-// heard in their own region.
+// A node tells its region's bootstrap daemons; these tell the trainers what they heard in their own region, or, while no
+// trainer is linked, the bootstrap daemons of other regions.
 void Node::send_states(bool all) {
   states_due_ = false;
   auto states = all ? states_.all() : states_.take_changes();
@@ -259,13 +260,18 @@ void Node::send_states(bool all) {
     if (mine) *own.mutable_states()->add_states() = state;
     if (mine || state.region() == roster_->self().region.str()) *regional.mutable_states()->add_states() = state;
   }
+  bool trainer_hears = false;
+  for (const NodeKey& peer : hub_->links()) {
+    const Member* member = roster_->find(peer);
+    trainer_hears = trainer_hears || (member && member->trainer);
+  }
   bool near_hubs = roster_->witness();
   for (const NodeKey& peer : roster_->regional_links()) near_hubs = near_hubs || roster_->find(peer)->bootstrap;
   for (const NodeKey& peer : hub_->links()) {
     const Member* member = roster_->find(peer);
     if (!member || !member->bootstrap) continue;
     bool near_hub = member->region == roster_->self().region || !near_hubs;
-    bool far_hub = !near_hub && roster_->witness();
+    bool far_hub = !near_hub && roster_->witness() && (member->trainer || !trainer_hears);
     if (near_hub && own.has_states()) hub_->send(peer, own);
     if (far_hub && regional.has_states()) hub_->send(peer, regional);
   }

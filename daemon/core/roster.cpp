@@ -55,10 +55,25 @@ void Roster::link_up(const NodeKey& peer, const wire::Hello& hello, SteadyTime n
 
 // Everybody shows its table: a daemon without a role vouches for nobody but itself.
 void Roster::send_table(const NodeKey& to) {
-  const Member* member = find(to);
-  bool to_witness = member && member->bootstrap;
   if (!witness()) return;
-  send_members(hub_, to, to_witness ? table_.own_views() : table_.views(), true);
+  send_members(hub_, to, told_all(to, served_regions()) ? table_.views() : table_.own_views(), true);
+}
+
+std::set<Region> Roster::served_regions() const {
+  std::set<Region> served;
+  for (const Member& m : members_) {
+    if (m.bootstrap && !m.trainer && !m.suspect) served.insert(m.region);
+  }
+  return served;
+}
+
+// Other bootstrap daemons, and gateway candidates of regions that have one, hear of everybody from whoever has the link:
+// to tell them all would be the same news once for each region.
+bool Roster::told_all(const NodeKey& peer, const std::set<Region>& served) const {
+  const Member* member = find(peer);
+  if (!member) return true;
+  if (member->bootstrap) return false;
+  return member->region == self_member_.region || !served.contains(member->region);
 }
 
 void Roster::link_down(const NodeKey& peer, SteadyTime now) {
@@ -126,19 +141,18 @@ void Roster::consider_role(SteadyTime now) {
 
 void Roster::push(const Membership::Changes& changes) {
   if (!witness() || changes.empty()) return;
+  auto served = served_regions();
   for (const NodeKey& peer : hub_.links()) {
-    const Member* member = find(peer);
-    bool to_witness = member && member->bootstrap;
-    send_members(hub_, peer, to_witness ? changes.own : changes.all, false);
+    send_members(hub_, peer, told_all(peer, served) ? changes.all : changes.own, false);
   }
 }
 
 void Roster::refresh(SteadyTime) {
-  auto now_members = table_.members();
   push(table_.take_changes());
+  const std::vector<Member>& now_members = table_.members();
   if (now_members == members_) return;
   auto old = std::move(members_);
-  members_ = std::move(now_members);
+  members_ = now_members;
   std::vector<NodeKey> lost, back;
   for (const Member& was : old) {
     const Member* is = find(was.key);

@@ -53,6 +53,8 @@ class Roster {
  private:
   void refresh(SteadyTime now);
   void push(const Membership::Changes& changes);
+  std::set<Region> served_regions() const;  // those with a live bootstrap daemon
+  bool told_all(const NodeKey& peer, const std::set<Region>& served) const;
   void send_table(const NodeKey& to);
   void follow_plan();
   void consider_role(SteadyTime now);

@@ -76,6 +76,7 @@ void Feeds::start(const BundleFacts& bundle, const Region& region, const ChunkSe
   facts_.emplace(bundle.id, bundle);
   of_bundle_[bundle.id].insert(region);
   Feed& feed = it->second.feeds[order_of(bundle)];
+  it->second.open[order_of(bundle)] = &feed;
   feed.bundle = bundle;
   feed.region = region;
   feed.held = held;
@@ -161,6 +162,7 @@ void Feeds::asked(const BundleFacts& bundle, const Member& asker, Epoch seen, co
   feed.wanted = missing;
   for (auto& [chunk, flight] : feed.in_flight) feed.wanted.remove(ChunkIndex(chunk));
   feed.state = State::flowing;
+  region.open[order_of(bundle)] = &feed;
   feed.changed = feed.progress = world_.now();
   settle(feed);
   pump(region);
@@ -212,6 +214,7 @@ void Feeds::settle(Feed& feed) {
   if (feed.state == State::flowing && feed.wanted.none() && feed.in_flight.empty()) {
     feed.state = State::done;
     feed.changed = world_.now();
+    regions_[feed.region].open.erase(order_of(feed.bundle));
   }
 }
 
@@ -220,13 +223,13 @@ void Feeds::pump(RegionFeeds& region) {
     // The oldest feed of each of the first few gateways; among them, the gateway that got least so far.
     std::map<NodeKey, Feed*> heads;
     std::uint64_t slack = 0;
-    for (auto& [order, feed] : region.feeds) {
-      if (feed.state != State::flowing || heads.contains(feed.lease.holder)) continue;
-      ChunkSet sendable = feed.wanted;
-      sendable &= feed.held;
+    for (auto& [order, feed] : region.open) {
+      if (feed->state != State::flowing || heads.contains(feed->lease.holder)) continue;
+      ChunkSet sendable = feed->wanted;
+      sendable &= feed->held;
       if (sendable.none()) continue;
-      heads.emplace(feed.lease.holder, &feed);
-      slack = std::max<std::uint64_t>(slack, feed.bundle.chunk_bytes);
+      heads.emplace(feed->lease.holder, feed);
+      slack = std::max<std::uint64_t>(slack, feed->bundle.chunk_bytes);
       if (heads.size() >= options_.parallel_gateways) break;
     }
     if (heads.empty() || !region.credit.may_send(slack)) return;
@@ -243,9 +246,9 @@ void Feeds::pump(RegionFeeds& region) {
 
 std::uint64_t Feeds::in_flight_to(const RegionFeeds& region, const NodeKey& gateway) const {
   std::uint64_t bytes = 0;
-  for (auto& [order, feed] : region.feeds) {
-    if (feed.lease.holder != gateway) continue;
-    for (auto& [chunk, flight] : feed.in_flight) bytes += flight.bytes;
+  for (auto& [order, feed] : region.open) {
+    if (feed->lease.holder != gateway) continue;
+    for (auto& [chunk, flight] : feed->in_flight) bytes += flight.bytes;
   }
   return bytes;
 }
@@ -275,16 +278,16 @@ void Feeds::peer_lost(const NodeKey& peer) {
   leases_.revoke_all(peer);
   for (auto& [name, region] : regions_) {
     bool touched = false;
-    for (auto& [order, feed] : region.feeds) {
-      if (feed.lease.holder != peer) continue;
-      if (feed.state != State::flowing && feed.state != State::waiting) continue;
-      unassign(region, feed, "lost");
+    for (auto& [order, feed] : region.open) {
+      if (feed->lease.holder != peer) continue;
+      if (feed->state != State::flowing && feed->state != State::waiting) continue;
+      unassign(region, *feed, "lost");
       touched = true;
     }
     region.turn.erase(peer);
     if (!touched) continue;
-    for (auto& [order, feed] : region.feeds) {
-      if (feed.state == State::unassigned) assign(feed);
+    for (auto& [order, feed] : region.open) {
+      if (feed->state == State::unassigned) assign(*feed);
     }
     pump(region);
   }
@@ -293,8 +296,8 @@ void Feeds::peer_lost(const NodeKey& peer) {
 void Feeds::peer_back(const NodeKey& peer) {
   manners_.erase(peer);
   for (auto& [name, region] : regions_) {
-    for (auto& [order, feed] : region.feeds) {
-      if (feed.state == State::unassigned) assign(feed);
+    for (auto& [order, feed] : region.open) {
+      if (feed->state == State::unassigned) assign(*feed);
     }
     pump(region);
   }
@@ -309,6 +312,7 @@ void Feeds::forget(const BundleId& bundle) {
     RegionFeeds& region = regions_[r];
     for (auto& [chunk, flight] : feed->in_flight) region.credit.lost(flight.bytes);
     if (!feed->in_flight.empty()) world_.cut_queue(feed->lease.holder, bundle);
+    region.open.erase(order_of(facts_.at(bundle)));
     region.feeds.erase(order_of(facts_.at(bundle)));
   }
   of_bundle_.erase(regions);
@@ -352,13 +356,13 @@ void Feeds::resend_forgotten(RegionFeeds& region, Feed& feed) {
 void Feeds::tick() {
   std::set<NodeKey> stalled_peers;
   for (auto& [name, region] : regions_) {
-    for (auto& [order, feed] : region.feeds) {
-      if (stalled(feed)) {
+    for (auto& [order, feed] : region.open) {
+      if (stalled(*feed)) {
         ++counters_[name].stalls;
         if (world_.now() - region.heard > options_.stall) region.credit.choke();
-        stalled_peers.insert(feed.lease.holder);
+        stalled_peers.insert(feed->lease.holder);
       } else {
-        resend_forgotten(region, feed);
+        resend_forgotten(region, *feed);
       }
     }
   }
@@ -369,8 +373,8 @@ void Feeds::tick() {
     peer_lost(peer);
   }
   for (auto& [name, region] : regions_) {
-    for (auto& [order, feed] : region.feeds) {
-      if (feed.state == State::unassigned) assign(feed);
+    for (auto& [order, feed] : region.open) {
+      if (feed->state == State::unassigned) assign(*feed);
     }
     pump(region);
   }
@@ -378,8 +382,8 @@ void Feeds::tick() {
 
 bool Feeds::busy() const {
   for (auto& [name, region] : regions_) {
-    for (auto& [order, feed] : region.feeds) {
-      if (feed.state != State::done && feed.state != State::declined) return true;
+    for (auto& [order, feed] : region.open) {
+      if (feed->state != State::declined) return true;
     }
   }
   return false;

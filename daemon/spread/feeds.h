@@ -93,6 +93,8 @@ class Feeds {
   struct RegionFeeds {
     Credit credit;
     std::map<Order, Feed> feeds;
+    // Those that are not done. Done ones stay for as long as their bundle is kept, which is many; every chunk looks here.
+    std::map<Order, Feed*> open;
     std::map<NodeKey, std::uint64_t> turn;  // bytes sent to each gateway, for fairness
     SteadyTime heard{};                     // last acknowledgement of anybody there
   };

@@ -40,6 +40,7 @@ const char* Intake::name_of(State state) {
 void Intake::enter(Entry& entry, State state) {
   entry.state = state;
   entry.since = world_.now();
+  if (state == State::done) open_.erase(entry.bundle.id);
 }
 
 void Intake::add(const BundleFacts& bundle, const ChunkSet& held) {
@@ -50,10 +51,12 @@ void Intake::add(const BundleFacts& bundle, const ChunkSet& held) {
   entry.held = held;
   entry.region_held = ChunkSet(bundle.chunks);
   entry.progress = world_.now();
+  open_[bundle.id] = &entry;
   enter(entry, held.full() ? State::done : State::idle);
 }
 
 void Intake::forget(const BundleId& bundle) {
+  open_.erase(bundle);
   entries_.erase(bundle);
   region_.forget(bundle);
 }
@@ -307,8 +310,9 @@ void Intake::send_ask(const NodeKey& to, const Entry& entry, const ChunkSet& mis
 
 // The first live candidate takes in what nobody takes in; the others wait longer in turn, in case it does not.
 bool Intake::first_in_line(const Entry& entry) const {
-  auto order = gateway_succession(entry.bundle.place, world_.self().region, world_.members(), options_.candidates);
   auto quiet = world_.now() - std::max(entry.progress, entry.since);
+  if (quiet <= std::min(options_.unclaimed, options_.unclaimed_trainer_lives)) return false;  // nobody's turn yet
+  auto order = gateway_succession(entry.bundle.place, world_.self().region, world_.members(), options_.candidates);
   bool trainer_lives = std::any_of(world_.members().begin(), world_.members().end(),
                                    [](const Member& m) { return m.trainer && !m.suspect; });
   auto patience = trainer_lives ? options_.unclaimed_trainer_lives : options_.unclaimed;
@@ -356,7 +360,7 @@ void Intake::step(Entry& entry) {
 }
 
 void Intake::tick() {
-  for (auto& [id, entry] : entries_) step(entry);
+  for (auto& [id, entry] : open_) step(*entry);
 }
 
 std::vector<Intake::View> Intake::views() const {

@@ -86,6 +86,7 @@ class Intake {
   const SpreadOptions& options_;
   RegionLeases region_;
   std::unordered_map<BundleId, Entry> entries_;
+  std::unordered_map<BundleId, Entry*> open_;  // not done: the few of them that time can change
 };
 
 }  // namespace p2pw

@@ -9,7 +9,7 @@ Spread::Spread(SpreadWorld& world, SpreadOptions options)
     if (it == bundles_.end()) return;
     it->second.gateway = true;
     if (!it->second.facts.pushed) return;
-    feed_children(it->second, fresh);
+    feed_children(it->second, fresh, region_rates(world_.members()));
   };
 }
 
@@ -22,7 +22,7 @@ void Spread::add(const BundleFacts& bundle, const ChunkSet& held, bool fresh) {
   entry.storing = ChunkSet(bundle.chunks);
   entry.fresh = fresh;
   if (world_.self().trainer) {
-    if (bundle.pushed) feed_children(entry, fresh);
+    if (bundle.pushed) feed_children(entry, fresh, region_rates(world_.members()));
   } else {
     intake_.add(bundle, held);
   }
@@ -39,9 +39,9 @@ const ChunkSet* Spread::held(const BundleId& bundle) const {
   return it == bundles_.end() ? nullptr : &it->second.held;
 }
 
-void Spread::feed_children(Entry& entry, bool fresh) {
+void Spread::feed_children(Entry& entry, bool fresh, const std::vector<RegionRate>& regions) {
   const Member& self = world_.self();
-  auto tree = relay_tree(region_order(entry.facts.place, entry.facts.home, world_.members()), options_.tree);
+  auto tree = relay_tree(order_regions(entry.facts.place, entry.facts.home, regions), options_.tree);
   auto at = self.trainer ? -1 : tree.index_of(self.region);
   if (at < -1) return;
   for (std::size_t child : tree.children_of(at)) {
@@ -184,10 +184,11 @@ void Spread::peer_lost(const NodeKey& peer) {
 }
 
 void Spread::members_changed() {
+  auto regions = region_rates(world_.members());
   for (auto& [id, entry] : bundles_) {
     bool root = world_.self().trainer;
     // A region that came or came back is fed by its parent; what it holds already it says itself.
-    if (root || intake_.is_gateway(id)) feed_children(entry, false);
+    if (root || intake_.is_gateway(id)) feed_children(entry, false, regions);
   }
 }
 

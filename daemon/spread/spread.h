@@ -48,7 +48,7 @@ class Spread {
     bool gateway = false;
   };
 
-  void feed_children(Entry& entry, bool fresh);
+  void feed_children(Entry& entry, bool fresh, const std::vector<RegionRate>& regions);
   void gain(Entry& entry, ChunkIndex chunk, const NodeKey* from);
   void ack(const NodeKey& to, const BundleId& bundle, ChunkIndex chunk, Epoch epoch, bool duplicate);
   void lease_asked(const Member& from, const wire::LeaseAsk& ask);

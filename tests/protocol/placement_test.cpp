@@ -160,6 +160,37 @@ TEST(Placement, RegionsStartWithTheHomeRegionAndAreShared) {
   EXPECT_TRUE(region_order(bundle(1), region("r0"), {}).empty());
 }
 
+TEST(Placement, SlowRegionsComeLastFasterOnesFirst) {
+  auto members = fleet(6, 3);
+  for (Member& m : members) {
+    m.wan_mbit = 1000;
+    if (m.region == region("r2")) m.wan_mbit = 100;
+    if (m.region == region("r4")) m.wan_mbit = 50;
+    if (m.region == region("r5")) m.wan_mbit = 600;  // not slow: more than half
+  }
+  std::map<Region, int> first;
+  for (int i = 0; i < 200; ++i) {
+    const auto order = region_order(bundle(i), region("r0"), members);
+    ASSERT_EQ(order.size(), 6u);
+    EXPECT_EQ(order[0], region("r0"));
+    EXPECT_EQ(order[4], region("r2"));
+    EXPECT_EQ(order[5], region("r4"));
+    ++first[order[1]];
+  }
+  EXPECT_EQ(first.size(), 3u) << "the others still take turns";
+}
+
+TEST(Placement, ARegionIsAsFastAsItsLeastMemberStatesAndUnlimitedWhenNobodyDoes) {
+  auto members = fleet(4, 3);
+  const auto before = region_order(bundle(1), region("r0"), members);
+  for (Member& m : members) m.wan_mbit = 1000;
+  EXPECT_EQ(region_order(bundle(1), region("r0"), members), before) << "equal rates change nothing";
+  for (Member& m : members) m.wan_mbit = 0;
+  const Region slow = before[1];
+  std::ranges::find(members, slow, &Member::region)->wan_mbit = 100;
+  EXPECT_EQ(region_order(bundle(1), region("r0"), members).back(), slow);
+}
+
 std::vector<Region> regions(int count) {
   std::vector<Region> out;
   for (int i = 0; i < count; ++i) out.push_back(region("r" + std::to_string(i)));
