@@ -17,8 +17,9 @@ class FleetStates {
     NodeKey node;
     auto operator<=>(const Key&) const = default;
   };
+  static constexpr std::size_t kMaxChannelsOfNode = 256, kMaxRows = 200'000;
   // A report, of this node or passed on by another. Older news than known (by the reporting node's clock) are ignored.
-  // True when something changed. Nodes that are no members are ignored unless `own`.
+  // True when something changed. Nodes that are no members are ignored; the region is the member's, texts are cut.
   bool hear(const wire::NodeState& state, const std::vector<Member>& members);
   // Reports that have changed since the last call: to be passed on.
   std::vector<wire::NodeState> take_changes();
@@ -43,6 +44,7 @@ class FleetStates {
     bool changed = true;
   };
   std::map<Key, Row> rows_;
+  std::map<NodeKey, std::size_t> channels_of_;  // rows of each node
   std::vector<Member> members_;
 };
 

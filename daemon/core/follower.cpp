@@ -14,7 +14,6 @@ namespace {
 constexpr milliseconds kMetaPatience{300};  // a meta travels with its record; after that it is asked for
 constexpr milliseconds kMetaRepeat{1000};
 constexpr seconds kRetry{5};
-constexpr std::size_t kMaxEarlyMetas = 256;
 
 }  // namespace
 
@@ -64,9 +63,11 @@ void Follower::resume() {
 // Records.
 
 Result<Follower::Taken> Follower::take_record(ByteView envelope, const NodeKey* from) {
-  WallTime now = host_.wall_now();
+  P2PW_TRY(Sha256 id, record_id(envelope));
+  Taken taken{false, id};
+  if (log_.knows(id)) return taken;  // a signature costs a hundred times what this does
+  WallTime now = host_.agreed_now();
   P2PW_TRY(VerifiedRecord record, log_.verifier().verify(envelope, now));
-  Taken taken{false, record.id()};
   LogAnswer answer = log_.add(record, now);
   if (answer.kind == LogAnswer::Kind::refused) return std::move(*answer.error);
   if (answer.missing && !replaying_) host_.want_records(channel(), from);
@@ -98,7 +99,7 @@ void Follower::act_on(const LogEvent& event) {
       drop_run(event.run);
       break;
     case LogEvent::Kind::head:
-      if (log_.head_state(host_.wall_now()) == HeadState::behind) host_.want_records(channel(), nullptr);
+      if (log_.head_state(host_.agreed_now()) == HeadState::behind) host_.want_records(channel(), nullptr);
       break;
     case LogEvent::Kind::certified:
     case LogEvent::Kind::delegated:
@@ -134,13 +135,8 @@ void Follower::bundle_known(const Run& run, BundleIndex index) {
   known.index = index;
   known.known_at = host_.steady_now();
   bundles_of_[run.id()].push_back(id);
-  std::optional<Bytes> meta;
-  if (auto early = early_metas_.find(id); early != early_metas_.end()) {
-    meta = std::move(early->second);
-    early_metas_.erase(early);
-  } else if (replaying_) {
-    meta = bundles_.saved_meta(id);
-  }
+  std::optional<Bytes> meta = early_metas_.take(id);
+  if (!meta && replaying_) meta = bundles_.saved_meta(id);
   if (!meta) return;
   if (auto opened = open_bundle(id, *meta); !opened.ok()) {
     spdlog::warn("channel {}: bundle {}: {}", channel().str(), id.short_hex(), opened.error().message);
@@ -177,7 +173,7 @@ void Follower::give_up_run(const RunId& run) { drop_run(run); }
 Status Follower::take_meta(const BundleId& bundle, Bytes meta) {
   auto it = known_.find(bundle);
   if (it == known_.end()) {
-    if (early_metas_.size() < kMaxEarlyMetas) early_metas_.emplace(bundle, std::move(meta));
+    early_metas_.add(bundle, std::move(meta));
     return {};
   }
   return it->second.open ? Status() : open_bundle(bundle, meta);
@@ -414,7 +410,7 @@ std::uint64_t Follower::last_delta_bytes() const {
 }
 
 std::string Follower::head_state() const {
-  switch (log_.head_state(host_.wall_now())) {
+  switch (log_.head_state(host_.agreed_now())) {
     case HeadState::unknown: return "none";
     case HeadState::frozen: return "frozen";
     default: return "live";

@@ -13,7 +13,7 @@
 #include "daemon/client/config.h"
 #include "daemon/core/activation.h"
 #include "daemon/core/bundle_store.h"
-#include "daemon/core/early_chunks.h"
+#include "daemon/core/early_metas.h"
 #include "daemon/core/rebuild.h"
 #include "daemon/core/record_file.h"
 #include "daemon/core/work_pool.h"
@@ -28,6 +28,8 @@ class FollowerHost {
  public:
   virtual ~FollowerHost() = default;
   virtual WallTime wall_now() const = 0;
+  // The wall clock corrected by what the links agree on: what expiry is judged by.
+  virtual WallTime agreed_now() const { return wall_now(); }
   virtual SteadyTime steady_now() const = 0;
   virtual const FleetSecret* secret(const SecretId& id) const = 0;
   // A record that was news here: others want it. `from` has it already (null: it was made here).
@@ -161,7 +163,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
   std::unique_ptr<Activation> activation_;
   std::unordered_map<BundleId, KnownBundle> known_;
   std::map<RunId, std::vector<BundleId>> bundles_of_;
-  std::unordered_map<BundleId, Bytes> early_metas_;
+  EarlyMetas early_metas_;
   std::map<Version, VersionTimes> times_;
   std::map<Version, std::vector<NodeKey>> live_at_seal_;
   std::optional<StagedVersion> staged_;

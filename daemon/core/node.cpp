@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "daemon/client/fleet_secrets.h"
 #include "daemon/client/version.h"
 #include "daemon/core/node_api.h"
@@ -174,6 +176,9 @@ void Node::tick() {
   for (auto& signer : head_signers_) signer->tick(wall_now());
   if (publisher_) publisher_->tick();
   if (ticks_ % 50 == 1) {
+    check_clock();
+    useless_records_.forget_quiet(steady_now());
+    record_requests_.forget_quiet(steady_now());
     for (auto& [channel, follower] : followers_) state_changed(channel);
   } else if (!waiters_.empty()) {
     wake_waiters();  // their time may be up
@@ -186,6 +191,33 @@ void Node::tick() {
 }
 
 WallTime Node::wall_now() const { return wall_clock(); }
+
+WallTime Node::agreed_now() const { return ChannelLog::corrected(wall_now(), clock_offset_); }
+
+// The median of all linked clocks: a few wrong ones change nothing.
+void Node::check_clock() {
+  constexpr std::chrono::seconds kWorthTelling{2};
+  std::vector<std::chrono::microseconds> offsets;
+  for (const NodeKey& peer : hub_->links()) {
+    auto stats = hub_->stats(peer);
+    if (stats && stats->round_trip.count() > 0) offsets.push_back(stats->clock_offset);
+  }
+  std::sort(offsets.begin(), offsets.end());
+  // Of two, the one nearer to our own clock.
+  const auto middle = offsets.empty() ? std::chrono::microseconds(0)
+                      : offsets.size() % 2 == 1
+                          ? offsets[offsets.size() / 2]
+                          : std::min(offsets[offsets.size() / 2 - 1], offsets[offsets.size() / 2],
+                                     [](auto a, auto b) { return std::abs(a.count()) < std::abs(b.count()); });
+  clock_offset_ = std::chrono::duration_cast<milliseconds>(middle);
+  const bool off = std::chrono::abs(clock_offset_) > kWorthTelling;
+  if (off && !clock_told_) {
+    const std::string text = "this machine's clock differs from the fleet's by " + std::to_string(-clock_offset_.count()) + " ms";
+    spdlog::warn("{}", text);
+    events_.add({}, "clock", {}, text);
+  }
+  clock_told_ = off;
+}
 
 const FleetSecret* Node::secret(const SecretId& id) const {
   for (const FleetSecret& secret : secrets_) {

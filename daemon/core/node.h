@@ -12,11 +12,14 @@
 
 #include "daemon/client/config.h"
 #include "daemon/core/api_server.h"
+#include "daemon/core/early_chunks.h"
 #include "daemon/core/event_log.h"
 #include "daemon/core/fleet_states.h"
 #include "daemon/core/follower.h"
 #include "daemon/core/head_signer.h"
+#include "daemon/core/peer_budget.h"
 #include "daemon/core/publisher.h"
+#include "daemon/core/recent_set.h"
 #include "daemon/core/roster.h"
 #include "daemon/link/enrol_client.h"
 #include "daemon/link/link_hub_tls.h"
@@ -63,6 +66,9 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
 
   // FollowerHost
   WallTime wall_now() const override;
+  WallTime agreed_now() const override;
+  // Median of the peers' clocks minus ours.
+  std::chrono::milliseconds clock_offset() const { return clock_offset_; }
   SteadyTime steady_now() const override { return std::chrono::steady_clock::now(); }
   const FleetSecret* secret(const SecretId& id) const override;
   const FleetSecret* current_secret() const { return secrets_.empty() ? nullptr : &secrets_.front(); }
@@ -98,6 +104,11 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   void link_message(const NodeKey& peer, const wire::LinkMessage& message, Bytes payload) override;
   Result<wire::EnrolReply> link_enrol(const Bytes& enrolment_id, const NodeKey& peer) override;
   void chunk_message(const NodeKey& peer, const wire::Chunk& chunk, Bytes payload);
+  void records_message(const NodeKey& peer, const wire::Records& message);
+  void states_message(const Member& peer, const wire::NodeStates& message);
+  void check_clock();
+  RecentSet<Sha256>& told(const NodeKey& peer);
+  RecentSet<BundleId>& metas_told(const NodeKey& peer);
   void records_wanted(const NodeKey& peer, const wire::RecordsWanted& wanted);
   void meta_wanted(const NodeKey& peer, const wire::MetaWanted& wanted);
   void send_meta(const NodeKey& peer, const StoredBundle& bundle);
@@ -141,9 +152,13 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   bool states_due_ = false;
   std::unordered_map<BundleId, Channel> channel_of_;
   EarlyChunks early_;
-  std::map<NodeKey, std::set<Sha256>> told_;  // records that a linked peer has from us
-  std::map<NodeKey, std::set<BundleId>> metas_told_;
-  std::set<BundleId> foreign_metas_;  // came from another region, not yet handed on
+  std::map<NodeKey, RecentSet<Sha256>> told_;  // records that a linked peer has from us
+  std::map<NodeKey, RecentSet<BundleId>> metas_told_;
+  RecentSet<BundleId> foreign_metas_{4096};  // came from another region, not yet handed on
+  PeerBudget useless_records_{4096, 256};    // forged, repeated, overtaken
+  PeerBudget record_requests_{64, 4};
+  std::chrono::milliseconds clock_offset_{0};
+  bool clock_told_ = false;
   std::map<std::tuple<Channel, Version, Region>, Sent> sent_;
   std::vector<std::function<bool()>> waiters_;
   boost::asio::steady_timer timer_;
