@@ -15,6 +15,29 @@ constexpr milliseconds kMetaPatience{300};  // a meta travels with its record; a
 constexpr milliseconds kMetaRepeat{1000};
 constexpr seconds kRetry{5};
 
+// The log of an earlier publisher key is kept under that key's id. The log of a channel is one key's.
+Status set_aside_other_log(const std::filesystem::path& path, const ChannelConfig& channel) {
+  constexpr std::size_t kSignature = 64;
+  std::optional<KeyId> signer;
+  {
+    P2PW_TRY(RecordFile file, RecordFile::open(path));
+    if (file.loaded().empty()) return {};
+    const ByteView first = file.loaded().front();
+    if (first.size() >= kSignature + KeyId::kSize) {
+      signer = KeyId::from(first.subspan(first.size() - kSignature - KeyId::kSize, KeyId::kSize));
+    }
+  }
+  if (!signer || *signer == channel.publisher.id) return {};
+  auto to = path;
+  to += "." + signer->hex();
+  std::error_code error;
+  std::filesystem::rename(path, to, error);
+  if (error) return fail(ErrorCode::io, path.string() + ": cannot be set aside: " + error.message());
+  spdlog::warn("channel {}: another publisher key is configured than signed the log; it is kept as {}", channel.name.str(),
+               to.string());
+  return {};
+}
+
 }  // namespace
 
 Follower::Follower(const Config& config, const ChannelConfig& channel, FollowerPools pools, FollowerHost& host)
@@ -35,7 +58,9 @@ Result<std::unique_ptr<Follower>> Follower::open(const Config& config, const Cha
   for (const auto& slot : {follower->slots_->active(), follower->slots_->standby()}) {
     if (slot && !slot->note().empty()) spdlog::warn("channel {}: {}", channel.name.str(), slot->note());
   }
-  P2PW_TRY(RecordFile file, RecordFile::open(config.paths().records(channel.name) / "log"));
+  const auto log_file = config.paths().records(channel.name) / "log";
+  P2PW_CHECK(set_aside_other_log(log_file, channel));
+  P2PW_TRY(RecordFile file, RecordFile::open(log_file));
   follower->file_.emplace(std::move(file));
   RebuildEvents& rebuild_events = *follower;
   ActivationEvents& activation_events = *follower;
@@ -124,6 +149,19 @@ void Follower::run_opened(const Run& run) {
   auto sealer = std::make_shared<const FrameSealer>(FrameKey::derive(*secret, context), context);
   bundles_of_[run.id()];
   rebuilder_->open_run(run.id(), open, sealer);
+}
+
+void Follower::secrets_changed() {
+  std::vector<RunId> waiting = log_.lineage(log_.highest_sealed()).value_or(std::vector<RunId>());
+  for (const Run* run : log_.open_runs()) waiting.push_back(run->id());
+  for (const RunId& id : waiting) {
+    const Run* run = log_.run(id);
+    if (!run || bundles_of_.contains(id) || run->version() <= version_active() || !host_.secret(run->open().secret_id)) continue;
+    run_opened(*run);
+    for (const auto& [index, record] : run->bundles()) bundle_known(*run, index);
+    if (run->state() == RunState::sealed) run_sealed(*run);
+    problem_.clear();
+  }
 }
 
 void Follower::bundle_known(const Run& run, BundleIndex index) {
@@ -388,8 +426,11 @@ Version Follower::version_staged() const {
 }
 
 bool Follower::settled() const {
-  return version_active() == version_sealed() && activation_->state() == ActivationState::idle;
+  const bool at_the_end = version_active() == version_sealed() || version_sealed().value() == 0;
+  return at_the_end && activation_->state() == ActivationState::idle;
 }
+
+Version Follower::highest_used() const { return std::max(log_.highest_seen(), version_active()); }
 
 std::uint64_t Follower::used_bytes(Version version) const {
   const Run* run = log_.version(version);

@@ -101,6 +101,8 @@ class Follower : private RebuildEvents, private ActivationEvents {
   // Makes the staged version active; one that is active already is fine. Errors: not_found (it is not staged here).
   Status activate(Version version);
   void release_engine() { activation_->release(); }
+  // Versions that could not be begun for want of their secret may be able to now.
+  void secrets_changed();
   void slots_unpinned() { rebuilder_->slots_changed(); }
 
   Version version_sealed() const;
@@ -118,6 +120,8 @@ class Follower : private RebuildEvents, private ActivationEvents {
   const std::map<Version, VersionTimes>& times() const { return times_; }
   // The active slot holds the highest sealed version: a new one can be made from it.
   bool settled() const;
+  // A new version's number is above it: seen in the log, or left here by an earlier publisher key.
+  Version highest_used() const;
 
  private:
   struct KnownBundle {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 
+#include "daemon/client/api.h"
 #include "daemon/client/config.h"
 #include "daemon/core/api_server.h"
 #include "daemon/core/early_chunks.h"
@@ -21,6 +22,7 @@
 #include "daemon/core/publisher.h"
 #include "daemon/core/recent_set.h"
 #include "daemon/core/roster.h"
+#include "daemon/core/secret_keeper.h"
 #include "daemon/link/enrol_client.h"
 #include "daemon/link/link_hub_tls.h"
 #include "daemon/spread/spread.h"
@@ -54,6 +56,8 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   Follower* follower(const Channel& channel);
   Publisher* publisher() { return publisher_.get(); }
   WallTime started() const { return started_; }
+  // Trainer: a new fleet secret for every member but those named; or, with `finish`, the end of the old one for links.
+  Result<api::RotateReply> rotate_secret(const api::RotateRequest& request);
   Result<std::string> make_token(std::uint32_t uses, const Channel& channel, WallTime& expires);
   // Called at every change of the fleet's states; for long polls.
   void on_states(std::function<bool()> waiter) { waiters_.push_back(std::move(waiter)); }
@@ -71,7 +75,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   std::chrono::milliseconds clock_offset() const { return clock_offset_; }
   SteadyTime steady_now() const override { return std::chrono::steady_clock::now(); }
   const FleetSecret* secret(const SecretId& id) const override;
-  const FleetSecret* current_secret() const { return secrets_.empty() ? nullptr : &secrets_.front(); }
+  const FleetSecret* current_secret() const { return keeper_->current(); }
   void forward_record(const VerifiedRecord& record, const NodeKey* from) override;
   void bundle_opened(const BundleFacts& facts, const StoredBundle& bundle, bool fresh) override;
   void chunk_stored(const BundleId& bundle, ChunkIndex chunk, const NodeKey* from, Epoch epoch) override;
@@ -104,6 +108,10 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   void link_message(const NodeKey& peer, const wire::LinkMessage& message, Bytes payload) override;
   Result<wire::EnrolReply> link_enrol(const Bytes& enrolment_id, const NodeKey& peer) override;
   void chunk_message(const NodeKey& peer, const wire::Chunk& chunk, Bytes payload);
+  void handover_message(const NodeKey& peer, const wire::SecretHandover& message);
+  void send_handover(const SecretKeeper::Parts& parts, const NodeKey* except);
+  void hand_secret_to_newcomers();
+  void secrets_changed();
   void records_message(const NodeKey& peer, const wire::Records& message);
   void states_message(const Member& peer, const wire::NodeStates& message);
   void check_clock();
@@ -135,7 +143,9 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   Config config_;
   EventLog events_;
   WallTime started_;
-  std::vector<FleetSecret> secrets_;
+  std::optional<SecretKeeper> keeper_;
+  std::optional<SigningKey> node_key_;
+  std::optional<SteadyTime> secrets_due_;  // when links hear of changed secrets
   Enrolments enrolments_;
   std::unique_ptr<WorkPool> pool_;  // rebuilding, which may wait
   std::unique_ptr<WorkPool> puts_;  // checking and storing chunks, which others wait for

@@ -22,6 +22,11 @@ void Node::link_up(const NodeKey& peer, const wire::Hello& hello) {
   roster_->link_up(peer, hello, steady_now());
   spdlog::debug("link up with {} in {}", peer.short_hex(), hello.region());
   for (auto& [channel, follower] : followers_) want_records(channel, &peer);
+  if (const auto* part = keeper_->part_for(peer)) {
+    wire::LinkMessage message;
+    *message.mutable_secret_handover() = *part;
+    hub_->send(peer, message);
+  }
   // Whoever is new here hears how far everybody is.
   send_states(true);
   spread_->peer_up(peer);
@@ -47,6 +52,8 @@ void Node::link_message(const NodeKey& peer, const wire::LinkMessage& message, B
     case wire::LinkMessage::kStates:
       if (member) states_message(*member, message.states());
       return;
+    case wire::LinkMessage::kSecretHandover:
+      return handover_message(peer, message.secret_handover());
     case wire::LinkMessage::kRecords:
       return records_message(peer, message.records());
     case wire::LinkMessage::kRecordsWanted:

@@ -31,6 +31,7 @@ class Publisher : public PublishHost {
     Follower* follower = nullptr;
     State state = State::waiting;
     Version asked, version;
+    SecretId secret;  // of the frames: pinned, as a rotation may come between
     bool wait_for_fleet = false;
     SlotPin pin;
     std::optional<RunId> run;
