@@ -1,6 +1,7 @@
 // Records, metas and chunks that are not what the publisher signed, from a member of the fleet.
 #include <boost/asio/post.hpp>
 #include <fstream>
+#include <csignal>
 #include <thread>
 
 #include "daemon/core/secrets.h"
@@ -177,15 +178,16 @@ Publication publish(Stage& stage, Insider& insider, const std::string& step,
   testing::Process seed(stage.fleet().p2pw_command("trainer", {"seed", (stage.series / step).string(), "--wait", "--kind",
                                                                "anchor", "--wait-active", "75%"}),
                         out);
-  std::optional<int> code;
+  auto code = std::make_shared<std::optional<int>>();
   std::thread waiting([&] {
     const int result = seed.wait();
-    boost::asio::post(stage.io(), [&, result] { code = result; });
+    boost::asio::post(stage.io(), [code, result] { *code = result; });
   });
-  stage.until([&] { return code.has_value(); }, 90);
-  if (!code) seed.signal(SIGKILL);
+  stage.until([&] { return code->has_value(); }, 90);
+  if (!*code) seed.signal(SIGKILL);
   waiting.join();
-  return {code == 0, file(out)};
+  insider.on_message = nullptr;
+  return {*code == 0, file(out)};
 }
 
 Outcome wrong_chunk(Stage& stage) {

@@ -1,13 +1,14 @@
 // The regional swarm: strangers, members that have left, messages that libtorrent 2.0.8 cannot take.
-#include "tests/swarm/raw_peer.h"
-
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
 #include <fstream>
+#include <libtorrent/torrent_info.hpp>
 
 #include "daemon/swarm/torrent.h"
 #include "protocol/record.h"
 #include "protocol/channel_log.h"
 #include "tests/src/attacks/stage.h"
-#include "tests/swarm/swarm_world.h"
+#include "tests/swarm/raw_peer.h"
 
 namespace p2pw::attacks {
 namespace {
@@ -45,8 +46,10 @@ std::optional<Target> target(Stage& stage) {
     const std::string meta_bytes{std::istreambuf_iterator<char>(meta_file), {}};
     auto meta = BundleMeta::decode(as_bytes(meta_bytes), record);
     if (!meta.ok()) continue;
-    testing::TestBundle bundle{id, record, meta->chunk_roots, {}};
-    out.hash = testing::wire_hash(bundle);
+    auto torrent = make_torrent(id, record, meta->chunk_roots);
+    if (!torrent.ok()) continue;
+    const lt::sha1_hash hash = (*torrent)->info_hashes().get(lt::protocol_version::V2);
+    out.hash = std::string(hash.data(), 20);
     out.pieces_root = std::string(record.pieces_root.text());
     return out;
   }
@@ -89,6 +92,23 @@ Outcome hash_messages(Stage& stage) {
   return {closed == 3 && stage.healthy(why), "hash request, hashes and hash reject end the connection; the daemon lives" + why};
 }
 
+// A handshake, then these bytes as one message, then half a second for the other side to do its worst.
+void say_after_handshake(Stage& stage, const Target& at, const std::string& body) {
+  using boost::asio::ip::tcp;
+  tcp::socket socket(stage.io());
+  boost::system::error_code error;
+  socket.open(tcp::v4());
+  socket.bind({boost::asio::ip::make_address(at.neighbour), 0}, error);
+  socket.connect({boost::asio::ip::make_address(at.address), at.port}, error);
+  std::string reserved(8, '\0');
+  reserved[7] = 0x14;  // fast extension, v2
+  reserved[5] = 0x10;  // extension protocol
+  const std::string size{0, 0, 0, static_cast<char>(body.size())};
+  boost::asio::write(socket, boost::asio::buffer(std::string(1, 19) + "BitTorrent protocol" + reserved + at.hash +
+                                                 "-XX0000-aaaaaaaaaaaa" + size + body), error);
+  stage.pump(500);
+}
+
 // Whatever comes after the handshake from a member's address.
 Outcome garbage_messages(Stage& stage) {
   auto at = target(stage);
@@ -97,7 +117,7 @@ Outcome garbage_messages(Stage& stage) {
        {std::string("\x04\xff\xff\xff\xff", 5), std::string("\x05", 1), std::string("\x06\xff\xff\xff\xff\0\0\0\0\0\0\x40\0", 13),
         std::string("\x07\x7f\xff\xff\xff\xff\xff\xff\xff", 9), std::string("\x14\0d1:md11:ut_metadatai1ee1:pi-1ee", 33),
         std::string("\x14\1\xff\xff", 4), std::string("\x63zzz", 4), std::string("\x0d\xff\xff\xff\xff", 5)}) {
-    (void)testing::closes_on(at->neighbour, at->address, at->port, at->hash, body);
+    say_after_handshake(stage, *at, body);
   }
   std::string why;
   return {stage.healthy(why), "eight malformed messages from a member's address: the daemon lives" + why};
