@@ -33,7 +33,7 @@ Result<EncodedSlab> SlabWorker::encode_from(const Slab& slab, std::span<std::byt
   EncodedSlab out;
   Frame& frame = out.frame;
   codec::Encoded encoded = sources_.parent != nullptr
-                               ? encoder_.encode_delta(parent, now, slab.dtype, frame.bytes)
+                               ? encoder_.encode_delta(parent, now, slab.dtype, frame.bytes, &out.parent_digest)
                                : encoder_.encode_anchor(now, slab.dtype, frame.bytes);
   out.changed = encoded.changed;
   frame.slab = slab.id;
@@ -41,26 +41,20 @@ Result<EncodedSlab> SlabWorker::encode_from(const Slab& slab, std::span<std::byt
   frame.digest = encoded.digest;
   frame.elements = encoded.elements;
   frame.changed_elements = encoded.changed_elements;
-  if (parent_slab != nullptr) P2PW_CHECK(settle_parent_digest(parent, parent_slab, out));
+  if (parent_slab == nullptr) out.parent_digest = {};
+  if (parent_slab != nullptr) P2PW_CHECK(check_parent(*parent_slab, out.parent_digest));
   if (out.changed && sources_.self_check) P2PW_CHECK(self_check(slab, frame.bytes, parent, now));
   return out;
 }
 
-Status SlabWorker::settle_parent_digest(ByteView parent, const Slab* parent_slab, EncodedSlab& encoded) const {
-  const SlabDigests* known = sources_.known_parent;
-  if (known == nullptr) {
-    encoded.parent_digest = encoded.changed ? codec::digest_of(parent) : encoded.frame.digest;
-    return {};
-  }
-  SlabId id = parent_slab->id;
-  encoded.parent_digest = (id.is_bytes() ? known->byte_slabs : known->tensor_slabs)[id.index()];
-  // A changed slab's parent is not hashed again; an unchanged one was hashed as the new one.
-  if (!encoded.changed && encoded.parent_digest != encoded.frame.digest) {
-    const SlabReader& reader = *sources_.parent;
-    return fail(ErrorCode::integrity, reader.directory().string() + "/" + place_of(reader.layout(), *parent_slab) +
-                                          ": the bytes are not those of its sealed version");
-  }
-  return {};
+// A parent that has rotted on this disk would give frames that decode here and nowhere else.
+Status SlabWorker::check_parent(const Slab& slab, const Digest& found) const {
+  if (sources_.known_parent == nullptr) return {};
+  const auto& known = slab.id.is_bytes() ? sources_.known_parent->byte_slabs : sources_.known_parent->tensor_slabs;
+  if (found == known[slab.id.index()]) return {};
+  const SlabReader& reader = *sources_.parent;
+  return fail(ErrorCode::integrity, reader.directory().string() + "/" + place_of(reader.layout(), slab) +
+                                        ": the bytes are not those of its sealed version");
 }
 
 Status SlabWorker::self_check(const Slab& slab, const Bytes& frame, std::span<std::byte> parent, ByteView now) {

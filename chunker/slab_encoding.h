@@ -31,7 +31,7 @@ class SlabWorker {
  private:
   Result<EncodedSlab> encode_from(const Slab& slab, std::span<std::byte> parent, ByteView now,
                                   const Slab* parent_slab);
-  Status settle_parent_digest(ByteView parent, const Slab* parent_slab, EncodedSlab& encoded) const;
+  Status check_parent(const Slab& slab, const Digest& found) const;
   Status self_check(const Slab& slab, const Bytes& frame, std::span<std::byte> parent, ByteView now);
 
   SlabSources sources_;

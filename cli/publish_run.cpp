@@ -208,6 +208,10 @@ Status PublishRun::send_bundles(const Layout& layout) {
   auto diffed = [&]() -> Result<DiffResult> {
     if (result_.kind == Kind::anchor) return diff_anchor(view, options, sink);
     CheckpointView parent{pinned_.slot, &*parent_layout_};
+    if (!known.byte_slabs.empty() && known.table_hash(parent_layout_->hash()) != pinned_.parent_table) {
+      return fail(ErrorCode::integrity, pinned_.slot.string() + ": this slot's digests are not those of version " +
+                                            std::to_string(pinned_.parent.value()) + " as it was sealed");
+    }
     return diff_delta(parent, known.tensor_slabs.empty() && known.byte_slabs.empty() ? nullptr : &known, view, options, sink);
   }();
   if (!diffed) return diffed.error();

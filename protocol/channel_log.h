@@ -93,6 +93,7 @@ class ChannelLog {
   LogAnswer receive(ByteView envelope, WallTime now);
   LogAnswer add(const VerifiedRecord& record, WallTime now);
   std::vector<LogEvent> take_events();
+  bool knows(const Sha256& id) const { return ids_.contains(id); }  // kept, or waiting for another one
 
   const RecordVerifier& verifier() const { return verifier_; }
 

@@ -55,6 +55,7 @@ std::size_t LeaseTable::size() const {
 }
 
 RegionLeases::Heard RegionLeases::hear(const BundleId& bundle, const Lease& lease) {
+  if (entries_.size() >= kMaxBundles && !entries_.contains(bundle)) return Heard::known;
   Entry& entry = entries_[bundle];
   if (lease.epoch < entry.floor) return Heard::outranked;
   if (entry.lease && entry.lease->epoch == lease.epoch) {

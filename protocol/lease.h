@@ -49,6 +49,7 @@ class LeaseTable {
 // A region's own side: what has been announced on its links.
 class RegionLeases {
  public:
+  static constexpr std::size_t kMaxBundles = 1u << 17;  // announcements of further ones are not kept
   enum class Heard { news, known, outranked };
   // An announcement of (bundle, lease). `outranked`: a higher epoch, or the same epoch with a holder of a smaller key,
   // is known already; its sender must stop.

@@ -23,7 +23,7 @@ ElementModel model_for(Dtype dtype, std::size_t bytes) {
 }  // namespace
 
 struct SlabEncoder::State {
-  SlabHash hash;
+  SlabHash hash, parent_hash;
   SparseEncoder sparse;
   PlanesCoder planes;
   ZstdCoder zstd;
@@ -64,22 +64,26 @@ SlabEncoder::SlabEncoder() : state_(std::make_unique<State>()) {}
 SlabEncoder::~SlabEncoder() = default;
 SlabEncoder::SlabEncoder(SlabEncoder&&) noexcept = default;
 
-Encoded SlabEncoder::encode_delta(ByteView parent, ByteView now, Dtype dtype, Bytes& out) {
+Encoded SlabEncoder::encode_delta(ByteView parent, ByteView now, Dtype dtype, Bytes& out, Digest* parent_digest) {
   Encoded result;
   const ElementModel model = model_for(dtype, now.size());
   result.elements = now.size() / model.width;
   if (dtype == Dtype::bytes || parent.size() != now.size()) {
     result.digest = digest_of(now);
     result.changed = parent.size() != now.size() || (!now.empty() && std::memcmp(parent.data(), now.data(), now.size()) != 0);
+    if (parent_digest != nullptr) *parent_digest = result.changed ? digest_of(parent) : result.digest;
     if (!result.changed) return result;
     result.changed_elements = now.size();
     state_->put_patch(parent, now, out);
     return result;
   }
   state_->hash.reset();
-  result.changed_elements = state_->sparse.compare(parent, now, model, state_->hash);
+  SlabHash* parent_hash = parent_digest != nullptr ? &state_->parent_hash : nullptr;
+  if (parent_hash != nullptr) parent_hash->reset();
+  result.changed_elements = state_->sparse.compare(parent, now, model, state_->hash, parent_hash);
   result.digest = state_->hash.finish();
   result.changed = result.changed_elements != 0;
+  if (parent_hash != nullptr) *parent_digest = result.changed ? parent_hash->finish() : result.digest;
   if (!result.changed) return result;
   const std::size_t start = out.size();
   State::begin({Mode::sparse, model.width, now.size(), result.changed_elements}, out);

@@ -31,7 +31,9 @@ class SlabEncoder {
 
   // Appends the frame that leads from `parent` to `now` to `out`. Tensor slabs have equal sizes, at most
   // limits::kSlabBytes; byte slabs (Dtype::bytes) may differ in size. Never larger than raw + 0.1 % + 64 bytes.
-  Encoded encode_delta(ByteView parent, ByteView now, Dtype dtype, Bytes& out);
+  // `parent_digest`, where asked for, becomes that of `parent`, computed in the same sweep: a publisher must know that it
+  // started from what receivers hold.
+  Encoded encode_delta(ByteView parent, ByteView now, Dtype dtype, Bytes& out, Digest* parent_digest = nullptr);
 
   // Appends a frame that needs no parent. Always `changed`; every element counts as changed.
   Encoded encode_anchor(ByteView now, Dtype dtype, Bytes& out);

@@ -16,9 +16,10 @@ class SparseEncoder {
   ~SparseEncoder();
   SparseEncoder(SparseEncoder&&) noexcept;
 
-  // Compares, adds `now` to `hash` in the same sweep, and returns how many elements changed. REQUIRES: equal sizes,
-  // whole elements.
-  std::uint64_t compare(ByteView parent, ByteView now, const ElementModel& model, SlabHash& hash);
+  // Compares, adds `now` to `hash` and, where there is one, `parent` to `parent_hash` in the same sweep, and returns how
+  // many elements changed. REQUIRES: equal sizes, whole elements.
+  std::uint64_t compare(ByteView parent, ByteView now, const ElementModel& model, SlabHash& hash,
+                        SlabHash* parent_hash = nullptr);
   // Appends the body of what compare() found. REQUIRES: something changed.
   void put(Bytes& out);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "chunker/codec/classes.h"
 #include "chunker/codec/kernels.h"
@@ -31,12 +32,13 @@ struct SparseEncoder::State {
   std::vector<std::uint16_t> words;
 
   template <class T>
-  std::uint64_t compare_floats(ByteView parent, ByteView now, SlabHash& hash);
+  std::uint64_t compare_floats(ByteView parent, ByteView now, SlabHash& hash, SlabHash* parent_hash);
   template <class T>
-  std::uint64_t compare_integers(ByteView parent, ByteView now, SlabHash& hash);
+  std::uint64_t compare_integers(ByteView parent, ByteView now, SlabHash& hash, SlabHash* parent_hash);
   template <class T>
-  std::uint64_t compare(ByteView parent, ByteView now, SlabHash& hash) {
-    return model.is_float ? compare_floats<T>(parent, now, hash) : compare_integers<T>(parent, now, hash);
+  std::uint64_t compare(ByteView parent, ByteView now, SlabHash& hash, SlabHash* parent_hash) {
+    return model.is_float ? compare_floats<T>(parent, now, hash, parent_hash)
+                          : compare_integers<T>(parent, now, hash, parent_hash);
   }
   unsigned class_count() const { return model.is_float ? kClasses : 1; }
   void code_positions(const ClassChanges& c, ClassCode& code);
@@ -106,12 +108,14 @@ std::span<const std::uint32_t> complement_of(std::span<const std::uint32_t> posi
 }  // namespace
 
 template <class T>
-std::uint64_t SparseEncoder::State::compare_floats(ByteView parent, ByteView now, SlabHash& hash) {
+std::uint64_t SparseEncoder::State::compare_floats(ByteView parent, ByteView now, SlabHash& hash, SlabHash* parent_hash) {
   top = top_exponent<T>(parent, model);
   const ClassRule rule(model, top);
   const Kernels::Compare kernel = kernels().compare[std::countr_zero(sizeof(T))];
   CompareCursor cursor{};
   TrailingHash hasher(hash, now);
+  std::optional<TrailingHash> parent_hasher;
+  if (parent_hash != nullptr) parent_hasher.emplace(*parent_hash, parent);
   constexpr std::size_t kChunkBytes = kChunkElements * sizeof(T);
   for (std::size_t at = 0; at < now.size(); at += kChunkBytes) {
     const std::size_t bytes = std::min(kChunkBytes, now.size() - at);
@@ -122,6 +126,7 @@ std::uint64_t SparseEncoder::State::compare_floats(ByteView parent, ByteView now
     }
     kernel(parent.data() + at, now.data() + at, bytes / sizeof(T), rule, cursor);
     hasher.reached(at + bytes);
+    if (parent_hasher) parent_hasher->reached(at + bytes);
   }
   std::uint64_t changed = 0;
   for (unsigned c = 0; c < kClasses; ++c) {
@@ -133,7 +138,8 @@ std::uint64_t SparseEncoder::State::compare_floats(ByteView parent, ByteView now
 }
 
 template <class T>
-std::uint64_t SparseEncoder::State::compare_integers(ByteView parent, ByteView now, SlabHash& hash) {
+std::uint64_t SparseEncoder::State::compare_integers(ByteView parent, ByteView now, SlabHash& hash,
+                                                     SlabHash* parent_hash) {
   ClassChanges& c = changes[0];
   for (auto& other : changes) other.count = 0, other.size = 0;
   c.size = static_cast<std::uint32_t>(now.size() / sizeof(T));
@@ -150,6 +156,7 @@ std::uint64_t SparseEncoder::State::compare_integers(ByteView parent, ByteView n
     }
   }
   hash.add(now);
+  if (parent_hash != nullptr) parent_hash->add(parent);
   return c.count;
 }
 
@@ -335,17 +342,18 @@ SparseEncoder::SparseEncoder() : state_(std::make_unique<State>()) {}
 SparseEncoder::~SparseEncoder() = default;
 SparseEncoder::SparseEncoder(SparseEncoder&&) noexcept = default;
 
-std::uint64_t SparseEncoder::compare(ByteView parent, ByteView now, const ElementModel& model, SlabHash& hash) {
+std::uint64_t SparseEncoder::compare(ByteView parent, ByteView now, const ElementModel& model, SlabHash& hash,
+                                     SlabHash* parent_hash) {
   if (now.empty() || std::memcmp(parent.data(), now.data(), now.size()) == 0) {  // stops at the first difference
-    hash.add(now);
+    hash.add(now);  // the caller takes it for the parent's, too
     return 0;
   }
   state_->model = model;
   switch (model.width) {
-    case 1: return state_->compare<std::uint8_t>(parent, now, hash);
-    case 2: return state_->compare<std::uint16_t>(parent, now, hash);
-    case 4: return state_->compare<std::uint32_t>(parent, now, hash);
-    default: return state_->compare<std::uint64_t>(parent, now, hash);
+    case 1: return state_->compare<std::uint8_t>(parent, now, hash, parent_hash);
+    case 2: return state_->compare<std::uint16_t>(parent, now, hash, parent_hash);
+    case 4: return state_->compare<std::uint32_t>(parent, now, hash, parent_hash);
+    default: return state_->compare<std::uint64_t>(parent, now, hash, parent_hash);
   }
 }
 

@@ -107,6 +107,15 @@ template <class V> void fields(V& v, TokenReply& s) {
   v("token", s.token);
   v("expires_ms", s.expires_ms);
 }
+template <class V> void fields(V& v, RotateRequest& s) {
+  v("without", s.without);
+  v("finish", s.finish);
+}
+template <class V> void fields(V& v, RotateReply& s) {
+  v("secret_id", s.secret_id);
+  v("members", s.members);
+  v("finished", s.finished);
+}
 template <class V> void fields(V& v, ActivateRequest& s) { v("version", s.version); }
 template <class V> void fields(V& v, ActionReply& s) {
   v("channel", s.channel);
@@ -212,6 +221,8 @@ Json to_json(const LogEntry& value) { return write(value); }
 Json to_json(const WaitReply& value) { return write(value); }
 Json to_json(const TokenRequest& value) { return write(value); }
 Json to_json(const TokenReply& value) { return write(value); }
+Json to_json(const RotateRequest& value) { return write(value); }
+Json to_json(const RotateReply& value) { return write(value); }
 Json to_json(const ActivateRequest& value) { return write(value); }
 Json to_json(const ActionReply& value) { return write(value); }
 
@@ -242,6 +253,8 @@ P2PW_API_TYPE(LogEntry)
 P2PW_API_TYPE(WaitReply)
 P2PW_API_TYPE(TokenRequest)
 P2PW_API_TYPE(TokenReply)
+P2PW_API_TYPE(RotateRequest)
+P2PW_API_TYPE(RotateReply)
 P2PW_API_TYPE(ActivateRequest)
 P2PW_API_TYPE(ActionReply)
 #undef P2PW_API_TYPE

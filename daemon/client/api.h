@@ -6,6 +6,7 @@
 //   GET  /v1/log?channel=C&after=ID&limit=N            -> LogReply
 //   GET  /v1/channels/C/wait?version=N&percent=95&of=sealed|live&timeout=S  -> WaitReply (answers when done or timed out)
 //   POST /v1/tokens               TokenRequest         -> TokenReply
+//   POST /v1/fleet-secret         RotateRequest        -> RotateReply      trainer
 //   POST /v1/channels/C/activate  ActivateRequest      -> ActionReply
 //   POST /v1/channels/C/rollback  {}                   -> ActionReply     the node's own slot (`rollback --local`)
 //   POST /v1/channels/C/release   {}                   -> ActionReply     the engine no longer reads the old slot
@@ -141,6 +142,16 @@ struct TokenReply {
   std::uint64_t expires_ms = 0;
 };
 
+struct RotateRequest {
+  std::string without;  // node keys in hex, separated by commas, that are not to have the new secret
+  bool finish = false;
+};
+struct RotateReply {
+  std::string secret_id;
+  std::uint64_t members = 0;
+  bool finished = false;
+};
+
 struct ActivateRequest {
   std::uint64_t version = 0;   // 0 = the staged one
 };
@@ -158,6 +169,8 @@ Json to_json(const LogEntry&);
 Json to_json(const WaitReply&);
 Json to_json(const TokenRequest&);
 Json to_json(const TokenReply&);
+Json to_json(const RotateRequest&);
+Json to_json(const RotateReply&);
 Json to_json(const ActivateRequest&);
 Json to_json(const ActionReply&);
 

@@ -159,6 +159,9 @@ Result<api::WaitReply> ApiClient::wait(const WaitQuery& query) {
   return parsed<api::WaitReply>(get(target, query.timeout + kPatience));
 }
 
+Result<api::RotateReply> ApiClient::rotate_secret(const api::RotateRequest& request) {
+  return parsed<api::RotateReply>(post("/v1/fleet-secret", text_of(api::to_json(request))));
+}
 Result<api::TokenReply> ApiClient::make_token(const api::TokenRequest& request) {
   return parsed<api::TokenReply>(post("/v1/tokens", text_of(api::to_json(request))));
 }

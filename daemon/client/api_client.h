@@ -31,6 +31,7 @@ class ApiClient {
   };
   // Returns when done or after `timeout`; WaitReply::done tells which.
   Result<api::WaitReply> wait(const WaitQuery& query);
+  Result<api::RotateReply> rotate_secret(const api::RotateRequest& request);
   Result<api::TokenReply> make_token(const api::TokenRequest& request);
   Result<api::ActionReply> activate(const Channel& channel, const api::ActivateRequest& request);
   Result<api::ActionReply> rollback(const Channel& channel);

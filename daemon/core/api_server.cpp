@@ -1,6 +1,5 @@
 #include "daemon/core/api_server.h"
 
-#include <sodium.h>
 #include <unistd.h>
 
 #include <boost/asio/local/stream_protocol.hpp>
@@ -12,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/client/api.h"
-#include "protocol/ids.h"
 
 namespace p2pw {
 namespace {
@@ -24,48 +22,6 @@ namespace http = beast::http;
 constexpr std::size_t kMaxConnections = 256;
 constexpr auto kIdle = std::chrono::seconds(30);
 constexpr std::uint64_t kMaxRequestBody = 1u << 20;
-
-std::string percent_decoded(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size()) {
-      if (auto byte = from_hex(text.substr(i + 1, 2))) {
-        out += static_cast<char>(byte->front());
-        i += 2;
-        continue;
-      }
-    }
-    out += text[i] == '+' ? ' ' : text[i];
-  }
-  return out;
-}
-
-ApiRequest parse_target(std::string_view method, std::string_view target) {
-  ApiRequest request;
-  request.method = method;
-  auto mark = target.find('?');
-  request.path = percent_decoded(target.substr(0, mark));
-  while (mark != std::string_view::npos) {
-    target.remove_prefix(mark + 1);
-    mark = target.find('&');
-    auto pair = target.substr(0, mark);
-    auto equals = pair.find('=');
-    std::string value = equals == std::string_view::npos ? "" : percent_decoded(pair.substr(equals + 1));
-    request.query[percent_decoded(pair.substr(0, equals))] = value;
-  }
-  return request;
-}
-
-bool is_loopback_host(std::string_view host) {
-  auto colon = host.rfind(':');
-  if (colon != std::string_view::npos && host.find(']') == std::string_view::npos) host = host.substr(0, colon);
-  if (host.starts_with("[::1]")) return true;
-  return host == "localhost" || host == "127.0.0.1" || host.empty();
-}
-
-bool same(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && sodium_memcmp(a.data(), b.data(), a.size()) == 0;
-}
 
 struct Shared {
   ApiServer::Handler handler;
@@ -94,22 +50,15 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
 
  private:
   std::optional<ApiResponse> refusal(const http::request<http::string_body>& request) const {
-    auto error = [](int status, ErrorCode code, const char* text) {
-      return ApiResponse{status, api::to_json(fail(code, text)).dump(), "application/json"};
+    auto text = [&](auto name) {
+      auto value = request[name];
+      return std::string_view(value.data(), value.size());
     };
-    if (!is_loopback_host({request[http::field::host].data(), request[http::field::host].size()})) {
-      return error(403, ErrorCode::untrusted, "the Host header names another host");
-    }
-    if (request.find(http::field::origin) != request.end() && request.method() != http::verb::get) {
-      return error(403, ErrorCode::untrusted, "requests from web pages are refused");
-    }
-    if (tcp_ && !shared_->token.empty()) {
-      auto given = request[http::field::authorization];
-      if (!same({given.data(), given.size()}, "Bearer " + shared_->token)) {
-        return error(401, ErrorCode::untrusted, "send Authorization: Bearer TOKEN, as in [api] token");
-      }
-    }
-    return std::nullopt;
+    const ApiHeaders headers{text(http::field::host), text(http::field::origin), text("Sec-Fetch-Site"),
+                             text(http::field::authorization), request.find(http::field::origin) != request.end()};
+    const ApiRefusal refusal = judge_request(headers, tcp_, shared_->token);
+    if (!refusal) return std::nullopt;
+    return ApiResponse{refusal.status, api::to_json(fail(ErrorCode::untrusted, refusal.why)).dump(), "application/json"};
   }
 
   void handle() {

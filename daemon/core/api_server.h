@@ -1,8 +1,7 @@
 // The local HTTP server: over the unix socket api.sock, and over loopback TCP where the configuration says so (then with a
 // bearer token). What the requests mean is for its handler.
 //
-// It answers nobody's browser: requests with an Origin header that is not its own, or with a Host that is not a loopback
-// name, are refused, so a web page cannot reach it. Bounded: body, header, connections, idle time. Control thread only.
+// It answers no web page but its own (api_guard.h). Bounded: body, header, connections, idle time. Control thread only.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -12,16 +11,11 @@
 #include <memory>
 #include <string>
 
+#include "daemon/core/api_guard.h"
 #include "protocol/result.h"
 
 namespace p2pw {
 
-struct ApiRequest {
-  std::string method;                        // "GET"
-  std::string path;                          // "/v1/status", percent-decoded
-  std::map<std::string, std::string> query;  // decoded
-  std::string body;
-};
 struct ApiResponse {
   int status = 200;
   std::string body;

@@ -20,19 +20,41 @@ bool same_news(const wire::NodeState& a, const wire::NodeState& b) {
          a.name() == b.name() && a.region() == b.region() && a.times_size() == b.times_size();
 }
 
+constexpr std::size_t kMaxText = 64, kMaxTimes = 16;
+
+// It is kept, passed on and shown to people.
+wire::NodeState bounded(const wire::NodeState& state, const Region& region) {
+  wire::NodeState out = state;
+  for (std::string* text : {out.mutable_name(), out.mutable_state()}) {
+    text->resize(std::min(text->size(), kMaxText));
+    for (char& c : *text) {
+      if (c < 0x20 || c > 0x7e) c = '?';
+    }
+  }
+  out.set_region(region.str());
+  while (static_cast<std::size_t>(out.times_size()) > kMaxTimes) out.mutable_times()->RemoveLast();
+  for (auto& time : *out.mutable_times()) time.mutable_stage()->resize(std::min(time.stage().size(), kMaxText));
+  return out;
+}
+
 }  // namespace
 
 bool FleetStates::hear(const wire::NodeState& state, const std::vector<Member>& members) {
   auto channel = Channel::parse(state.channel());
   auto node = NodeKey::from(state.node());
-  auto region = Region::parse(state.region());
-  if (!channel.ok() || !node || !region.ok() || !find_member(members, *node)) return false;
-  auto [it, inserted] = rows_.try_emplace(Key{*channel, *node});
-  Row& row = it->second;
-  if (!inserted && state.at_ms() <= row.state.at_ms()) return false;
-  const bool news = inserted || !row.live || !same_news(row.state, state);
-  row.state = state;
-  row.region = *region;
+  const Member* member = node ? find_member(members, *node) : nullptr;
+  if (!channel.ok() || !member) return false;
+  auto known = rows_.find(Key{*channel, *node});
+  if (known != rows_.end() && state.at_ms() <= known->second.state.at_ms()) return false;
+  if (known == rows_.end() && ++channels_of_[*node] > kMaxChannelsOfNode) {
+    --channels_of_[*node];
+    return false;
+  }
+  Row& row = rows_[Key{*channel, *node}];
+  const wire::NodeState kept = bounded(state, member->region);
+  const bool news = known == rows_.end() || !row.live || !same_news(row.state, kept);
+  row.state = kept;
+  row.region = member->region;
   row.live = true;
   if (news || state.at_ms() >= row.passed_on_ms + kRepeatMillis) {
     row.changed = true;
@@ -62,6 +84,11 @@ std::vector<wire::NodeState> FleetStates::all() const {
 void FleetStates::set_members(const std::vector<Member>& members) {
   members_ = members;
   for (auto& [key, row] : rows_) row.live = find_member(members, key.node) != nullptr;
+  // Keys that come and go: those that went are forgotten when there are too many.
+  if (rows_.size() <= kMaxRows) return;
+  std::erase_if(rows_, [](const auto& entry) { return !entry.second.live; });
+  channels_of_.clear();
+  for (auto& [key, row] : rows_) ++channels_of_[key.node];
 }
 
 FleetStates::Count FleetStates::count(const Channel& channel, Version version, const std::vector<NodeKey>* nodes) const {

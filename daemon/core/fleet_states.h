@@ -17,9 +17,10 @@ class FleetStates {
     NodeKey node;
     auto operator<=>(const Key&) const = default;
   };
+  static constexpr std::size_t kMaxChannelsOfNode = 256, kMaxRows = 200'000;
   // A report, of this node or passed on by another. Older news than known (by the reporting node's clock) are ignored, and
-  // so are nodes that are no members. `members`: sorted by key. True when it says something new; one that does not is
-  // passed on only once a minute.
+  // so are nodes that are no members. `members`: sorted by key. The region is the member's, texts are cut. True when it
+  // says something new; one that does not is passed on only once a minute.
   bool hear(const wire::NodeState& state, const std::vector<Member>& members);
   // Reports that have changed since the last call: to be passed on.
   std::vector<wire::NodeState> take_changes();
@@ -45,6 +46,7 @@ class FleetStates {
     std::uint64_t passed_on_ms = 0;  // the node's clock in the report that was passed on last
   };
   std::map<Key, Row> rows_;
+  std::map<NodeKey, std::size_t> channels_of_;  // rows of each node
   std::vector<Member> members_;
 };
 

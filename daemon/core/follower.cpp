@@ -17,6 +17,29 @@ constexpr seconds kRetry{5};
 constexpr seconds kRetire{5};
 constexpr std::size_t kMaxEarlyMetas = 256;
 
+// The log of an earlier publisher key is kept under that key's id. The log of a channel is one key's.
+Status set_aside_other_log(const std::filesystem::path& path, const ChannelConfig& channel) {
+  constexpr std::size_t kSignature = 64;
+  std::optional<KeyId> signer;
+  {
+    P2PW_TRY(RecordFile file, RecordFile::open(path));
+    if (file.loaded().empty()) return {};
+    const ByteView first = file.loaded().front();
+    if (first.size() >= kSignature + KeyId::kSize) {
+      signer = KeyId::from(first.subspan(first.size() - kSignature - KeyId::kSize, KeyId::kSize));
+    }
+  }
+  if (!signer || *signer == channel.publisher.id) return {};
+  auto to = path;
+  to += "." + signer->hex();
+  std::error_code error;
+  std::filesystem::rename(path, to, error);
+  if (error) return fail(ErrorCode::io, path.string() + ": cannot be set aside: " + error.message());
+  spdlog::warn("channel {}: another publisher key is configured than signed the log; it is kept as {}", channel.name.str(),
+               to.string());
+  return {};
+}
+
 }  // namespace
 
 Follower::Follower(const Config& config, const ChannelConfig& channel, FollowerPools pools, FollowerHost& host)
@@ -42,7 +65,9 @@ Result<std::unique_ptr<Follower>> Follower::open(const Config& config, const Cha
   for (const auto& slot : {follower->slots_->active(), follower->slots_->standby()}) {
     if (slot && !slot->note().empty()) spdlog::warn("channel {}: {}", channel.name.str(), slot->note());
   }
-  P2PW_TRY(RecordFile file, RecordFile::open(config.paths().records(channel.name) / "log"));
+  const auto log_file = config.paths().records(channel.name) / "log";
+  P2PW_CHECK(set_aside_other_log(log_file, channel));
+  P2PW_TRY(RecordFile file, RecordFile::open(log_file));
   follower->file_.emplace(std::move(file));
   RebuildEvents& rebuild_events = *follower;
   ActivationEvents& activation_events = *follower;
@@ -86,9 +111,11 @@ void Follower::resume() {
 // Records.
 
 Result<Follower::Taken> Follower::take_record(ByteView envelope, const NodeKey* from) {
-  WallTime now = host_.wall_now();
+  P2PW_TRY(Sha256 id, record_id(envelope));
+  Taken taken{false, id};
+  if (log_.knows(id)) return taken;  // a signature costs a hundred times what this does
+  WallTime now = host_.agreed_now();
   P2PW_TRY(VerifiedRecord record, log_.verifier().verify(envelope, now));
-  Taken taken{false, record.id()};
   LogAnswer answer = log_.add(record, now);
   if (answer.kind == LogAnswer::Kind::refused) return std::move(*answer.error);
   if (answer.missing && !replaying_) host_.want_records(channel(), from);
@@ -120,7 +147,7 @@ void Follower::act_on(const LogEvent& event) {
       drop_run(event.run);
       break;
     case LogEvent::Kind::head:
-      if (log_.head_state(host_.wall_now()) == HeadState::behind) host_.want_records(channel(), nullptr);
+      if (log_.head_state(host_.agreed_now()) == HeadState::behind) host_.want_records(channel(), nullptr);
       break;
     case LogEvent::Kind::certified:
       consider_certificate();
@@ -149,6 +176,19 @@ void Follower::run_opened(const Run& run) {
   rebuilder_->open_run(run.id(), open, sealer);
 }
 
+void Follower::secrets_changed() {
+  std::vector<RunId> waiting = log_.lineage(log_.highest_sealed()).value_or(std::vector<RunId>());
+  for (const Run* run : log_.open_runs()) waiting.push_back(run->id());
+  for (const RunId& id : waiting) {
+    const Run* run = log_.run(id);
+    if (!run || bundles_of_.contains(id) || run->version() <= version_active() || !host_.secret(run->open().secret_id)) continue;
+    run_opened(*run);
+    for (const auto& [index, record] : run->bundles()) bundle_known(*run, index);
+    if (run->state() == RunState::sealed) run_sealed(*run);
+    problem_.clear();
+  }
+}
+
 void Follower::bundle_known(const Run& run, BundleIndex index) {
   BundleId id = id_as<BundleId>(run.bundles().at(index).id());
   if (!bundles_of_.contains(run.id())) return;
@@ -158,13 +198,8 @@ void Follower::bundle_known(const Run& run, BundleIndex index) {
   known.index = index;
   known.known_at = host_.steady_now();
   bundles_of_[run.id()].push_back(id);
-  std::optional<Bytes> meta;
-  if (auto early = early_metas_.find(id); early != early_metas_.end()) {
-    meta = std::move(early->second);
-    early_metas_.erase(early);
-  } else if (replaying_) {
-    meta = bundles_.saved_meta(id);
-  }
+  std::optional<Bytes> meta = early_metas_.take(id);
+  if (!meta && replaying_) meta = bundles_.saved_meta(id);
   if (!meta) return;
   if (auto opened = open_bundle(id, *meta); !opened.ok()) {
     spdlog::warn("channel {}: bundle {}: {}", channel().str(), id.short_hex(), opened.error().message);
@@ -214,7 +249,7 @@ void Follower::give_up_run(const RunId& run) { drop_run(run); }
 Status Follower::take_meta(const BundleId& bundle, Bytes meta) {
   auto it = known_.find(bundle);
   if (it == known_.end()) {
-    if (early_metas_.size() < kMaxEarlyMetas) early_metas_.emplace(bundle, std::move(meta));
+    early_metas_.add(bundle, std::move(meta));
     return {};
   }
   return it->second.open ? Status() : open_bundle(bundle, meta);
@@ -558,8 +593,11 @@ Version Follower::version_staged() const {
 }
 
 bool Follower::settled() const {
-  return version_active() == version_sealed() && activation_->state() == ActivationState::idle;
+  const bool at_the_end = version_active() == version_sealed() || version_sealed().value() == 0;
+  return at_the_end && activation_->state() == ActivationState::idle;
 }
+
+Version Follower::highest_used() const { return std::max(log_.highest_seen(), version_active()); }
 
 std::uint64_t Follower::used_bytes(Version version) const {
   const Run* run = log_.version(version);
@@ -580,7 +618,7 @@ std::uint64_t Follower::last_delta_bytes() const {
 }
 
 std::string Follower::head_state() const {
-  switch (log_.head_state(host_.wall_now())) {
+  switch (log_.head_state(host_.agreed_now())) {
     case HeadState::unknown: return "none";
     case HeadState::frozen: return "frozen";
     default: return "live";

@@ -14,7 +14,7 @@
 #include "daemon/core/activation.h"
 #include "daemon/core/bundle_store.h"
 #include "daemon/core/certifier.h"
-#include "daemon/core/early_chunks.h"
+#include "daemon/core/early_metas.h"
 #include "daemon/core/rebuild.h"
 #include "daemon/core/record_file.h"
 #include "daemon/core/slab_exchange.h"
@@ -30,6 +30,8 @@ class FollowerHost {
  public:
   virtual ~FollowerHost() = default;
   virtual WallTime wall_now() const = 0;
+  // The wall clock corrected by what the links agree on: what expiry is judged by.
+  virtual WallTime agreed_now() const { return wall_now(); }
   virtual SteadyTime steady_now() const = 0;
   virtual const FleetSecret* secret(const SecretId& id) const = 0;
   // A record that was news here: others want it. `from` has it already (null: it was made here).
@@ -125,6 +127,8 @@ class Follower : private RebuildEvents, private ActivationEvents {
     slots_->let_go();
     rebuilder_->slots_changed();
   }
+  // Versions that could not be begun for want of their secret may be able to now.
+  void secrets_changed();
   void slots_unpinned() { rebuilder_->slots_changed(); }
 
   Version version_sealed() const;
@@ -142,6 +146,8 @@ class Follower : private RebuildEvents, private ActivationEvents {
   const std::map<Version, VersionTimes>& times() const { return times_; }
   // The active slot holds the highest sealed version: a new one can be made from it.
   bool settled() const;
+  // A new version's number is above it: seen in the log, or left here by an earlier publisher key.
+  Version highest_used() const;
 
  private:
   struct KnownBundle {
@@ -194,7 +200,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
   std::unique_ptr<Certifier> certifier_;
   std::unordered_map<BundleId, KnownBundle> known_;
   std::map<RunId, std::vector<BundleId>> bundles_of_;
-  std::unordered_map<BundleId, Bytes> early_metas_;
+  EarlyMetas early_metas_;
   std::map<Version, VersionTimes> times_;
   std::map<Version, std::vector<NodeKey>> live_at_seal_;
   std::optional<StagedVersion> staged_;

@@ -3,7 +3,8 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include "daemon/client/fleet_secrets.h"
+#include <algorithm>
+
 #include "daemon/client/version.h"
 #include "daemon/core/node_api.h"
 #include "daemon/core/secrets.h"
@@ -58,7 +59,8 @@ void Node::shutdown(const std::string& reason) {
 }
 
 Status Node::open_state() {
-  P2PW_TRY(secrets_, load_fleet_secrets(config_.paths()));
+  P2PW_TRY(SecretKeeper keeper, SecretKeeper::open(config_));
+  keeper_.emplace(std::move(keeper));
   P2PW_TRY(enrolments_, load_enrolments(config_.paths()));
   unsigned threads = config_.threads ? config_.threads : std::max(1u, std::thread::hardware_concurrency());
   auto executor = [io = &io_](WorkPool::Task task) { io->post(std::move(task)); };
@@ -69,7 +71,8 @@ Status Node::open_state() {
 
 Status Node::open_links(SwarmFactory swarm) {
   P2PW_TRY(SigningKey key, load_node_key(config_.paths()));
-  P2PW_TRY(NodeIdentity identity, NodeIdentity::make(key));
+  node_key_.emplace(std::move(key));
+  P2PW_TRY(NodeIdentity identity, NodeIdentity::make(*node_key_));
   Roster::Options roster;
   roster.candidates = config_.placement.candidates;
   MemberInfo& self = roster.self;
@@ -94,7 +97,7 @@ Status Node::open_links(SwarmFactory swarm) {
   LinkHubOptions options{.identity = std::move(identity)};
   options.listen = {{config_.listen.address, config_.listen.port}};
   if (!config_.listen.wildcard()) options.bind_address = config_.listen.address;
-  for (const FleetSecret& secret : secrets_) options.fleet_secrets.push_back(secret.clone());
+  options.fleet_secrets = keeper_->for_links();
   options.stripes = config_.links.stripes;
   options.congestion = config_.links.congestion;
   options.wan_rate_bits = config_.links.wan_rate_limit_mbit * 1'000'000;
@@ -102,6 +105,7 @@ Status Node::open_links(SwarmFactory swarm) {
   options.enrolments = [this](const EnrolmentId& id) { return enrolments_.check(id, wall_now()); };
   write_hello(self, options.hello);
   P2PW_TRY(hub_, TlsLinkHub::start(io_, std::move(options), *this));
+  for (const NodeKey& excluded : keeper_->excluded()) hub_->ban(excluded, "excluded when the fleet secret was changed");
   self.endpoints = {Endpoint{config_.listen.reachable_at(), hub_->listening().front().port}};
   wire::Hello hello;
   write_hello(self, hello);
@@ -120,7 +124,7 @@ Status Node::open_links(SwarmFactory swarm) {
   spread.candidates = config_.placement.candidates;
   spread_ = std::make_unique<Spread>(*this, spread);
   states_.set_members(roster_->members());
-  spdlog::info("node {} ({}) region {} links at {}:{}", key.verifying_key().key.short_hex(), config_.node.name,
+  spdlog::info("node {} ({}) region {} links at {}:{}", node_key_->verifying_key().key.short_hex(), config_.node.name,
                config_.node.region.str(), config_.listen.address, hub_->listening().front().port);
   return {};
 }
@@ -175,11 +179,18 @@ void Node::tick() {
   for (auto& signer : head_signers_) signer->tick(wall_now());
   if (publisher_) publisher_->tick();
   if (ticks_ % 50 == 1) {
+    check_clock();
+    useless_records_.forget_quiet(steady_now());
+    record_requests_.forget_quiet(steady_now());
     for (auto& [channel, follower] : followers_) state_changed(channel);
   } else if (!waiters_.empty()) {
     wake_waiters();  // their time may be up
   }
   if (states_due_) send_states(false);
+  if (secrets_due_ && steady_now() >= *secrets_due_) {
+    secrets_due_.reset();
+    hub_->set_fleet_secrets(keeper_->for_links());
+  }
   if (enrol_again_ && steady_now() >= *enrol_again_) {
     enrol_again_.reset();
     enrol();
@@ -188,12 +199,34 @@ void Node::tick() {
 
 WallTime Node::wall_now() const { return wall_clock(); }
 
-const FleetSecret* Node::secret(const SecretId& id) const {
-  for (const FleetSecret& secret : secrets_) {
-    if (secret.id() == id) return &secret;
+WallTime Node::agreed_now() const { return ChannelLog::corrected(wall_now(), clock_offset_); }
+
+// The median of all linked clocks: a few wrong ones change nothing.
+void Node::check_clock() {
+  constexpr std::chrono::seconds kWorthTelling{2};
+  std::vector<std::chrono::microseconds> offsets;
+  for (const NodeKey& peer : hub_->links()) {
+    auto stats = hub_->stats(peer);
+    if (stats && stats->round_trip.count() > 0) offsets.push_back(stats->clock_offset);
   }
-  return nullptr;
+  std::sort(offsets.begin(), offsets.end());
+  // Of two, the one nearer to our own clock.
+  const auto middle = offsets.empty() ? std::chrono::microseconds(0)
+                      : offsets.size() % 2 == 1
+                          ? offsets[offsets.size() / 2]
+                          : std::min(offsets[offsets.size() / 2 - 1], offsets[offsets.size() / 2],
+                                     [](auto a, auto b) { return std::abs(a.count()) < std::abs(b.count()); });
+  clock_offset_ = std::chrono::duration_cast<milliseconds>(middle);
+  const bool off = std::chrono::abs(clock_offset_) > kWorthTelling;
+  if (off && !clock_told_) {
+    const std::string text = "this machine's clock differs from the fleet's by " + std::to_string(-clock_offset_.count()) + " ms";
+    spdlog::warn("{}", text);
+    events_.add({}, "clock", {}, text);
+  }
+  clock_told_ = off;
 }
+
+const FleetSecret* Node::secret(const SecretId& id) const { return keeper_->find(id); }
 
 Region Node::home_region() const {
   for (const Member& m : roster_->members()) {
@@ -292,87 +325,8 @@ void Node::members_changed(const std::vector<NodeKey>& lost, const std::vector<N
   for (const NodeKey& key : lost) spread_->peer_lost(key);
   for (const NodeKey& key : back) spread_->peer_up(key);
   spread_->members_changed();
+  if (!back.empty()) hand_secret_to_newcomers();
   for (auto& [channel, follower] : followers_) state_changed(channel);
-}
-
-// Enrolment.
-
-Result<std::string> Node::make_token(std::uint32_t uses, const Channel& channel, WallTime& expires) {
-  const ChannelConfig* config = config_.channel(channel);
-  if (!config) return fail(ErrorCode::not_found, "no channel " + channel.str() + " is followed here");
-  expires = wall_now() + std::chrono::hours(1);
-  Enrolment enrolment = Enrolment::make(expires, uses);
-  JoinToken token;
-  token.bootstraps.push_back({Endpoint{config_.listen.reachable_at(), hub_->listening().front().port}, self().key});
-  token.publisher = config->publisher;
-  token.channel = channel;
-  token.enrolment = enrolment.id;
-  token.secret = enrolment.secret;
-  token.expires = expires;
-  P2PW_TRY(std::string text, token.encode());
-  P2PW_CHECK(enrolments_.add(std::move(enrolment), wall_now()));
-  P2PW_CHECK(save_enrolments(config_.paths(), enrolments_));
-  return text;
-}
-
-Result<wire::EnrolReply> Node::link_enrol(const Bytes& enrolment_id, const NodeKey& peer) {
-  auto id = EnrolmentId::from(ByteView(enrolment_id));
-  if (!id) return fail(ErrorCode::malformed, "an enrolment id has 8 bytes");
-  P2PW_CHECK(enrolments_.use(*id, peer, wall_now()));
-  P2PW_CHECK(save_enrolments(config_.paths(), enrolments_));
-  wire::EnrolReply reply;
-  for (const FleetSecret& secret : secrets_) reply.add_secrets(secret.file());
-  if (!config_.channels.empty()) {
-    reply.set_publisher(config_.channels.front().publisher.line());
-    reply.set_channel(config_.channels.front().name.str());
-  }
-  for (auto& entry : roster_->entries()) *reply.add_members() = std::move(entry);
-  events_.add({}, "enrolled", {}, "node " + peer.hex(), peer.hex());
-  return reply;
-}
-
-// Asks the token's bootstrap daemons in turn, until one lets us in or the token has expired.
-void Node::enrol() {
-  auto pending = load_pending_enrolment(config_.paths());
-  if (!pending.ok()) return;
-  const auto& ask = pending->bootstraps[enrol_attempts_++ % pending->bootstraps.size()];
-  auto key = load_node_key(config_.paths());
-  auto identity = key.ok() ? NodeIdentity::make(*key) : Result<NodeIdentity>(key.error());
-  if (!identity.ok()) return;
-  EnrolRequest request{.identity = std::move(*identity),
-                       .endpoint = {ask.endpoint.host, ask.endpoint.port},
-                       .expected = ask.node,
-                       .id = pending->enrolment,
-                       .secret = pending->secret};
-  if (!config_.listen.wildcard()) request.bind_address = config_.listen.address;
-  enrol_client_ = p2pw::enrol(io_, std::move(request), [this](Result<wire::EnrolReply> reply) { enrolled(std::move(reply)); });
-}
-
-void Node::enrolled(Result<wire::EnrolReply> reply) {
-  if (!reply.ok()) {
-    spdlog::warn("cannot enrol yet: {}", reply.error().message);
-    enrol_again_ = steady_now() + std::chrono::seconds(1);
-    return;
-  }
-  for (int i = reply->secrets_size() - 1; i >= 0; --i) {  // oldest first, so that the newest becomes the current one
-    auto secret = FleetSecret::parse(reply->secrets(i));
-    Status added = secret.ok() ? add_fleet_secret(config_.paths(), *secret) : Status(secret.error());
-    if (!added.ok()) {
-      spdlog::error("cannot keep the fleet secret: {}", added.error().message);
-      return;
-    }
-  }
-  auto secrets = load_fleet_secrets(config_.paths());
-  if (!secrets.ok()) {
-    spdlog::error("cannot read the fleet secrets back: {}", secrets.error().message);
-    return;
-  }
-  secrets_ = std::move(*secrets);
-  std::vector<FleetSecret> copies;
-  for (const FleetSecret& secret : secrets_) copies.push_back(secret.clone());
-  hub_->set_fleet_secrets(std::move(copies));
-  drop_pending_enrolment(config_.paths());
-  spdlog::info("enrolled in the fleet");
 }
 
 }  // namespace p2pw

@@ -10,14 +10,19 @@
 #include <memory>
 #include <set>
 
+#include "daemon/client/api.h"
 #include "daemon/client/config.h"
 #include "daemon/core/api_server.h"
+#include "daemon/core/early_chunks.h"
 #include "daemon/core/event_log.h"
 #include "daemon/core/fleet_states.h"
 #include "daemon/core/follower.h"
 #include "daemon/core/head_signer.h"
+#include "daemon/core/peer_budget.h"
 #include "daemon/core/publisher.h"
+#include "daemon/core/recent_set.h"
 #include "daemon/core/roster.h"
+#include "daemon/core/secret_keeper.h"
 #include "daemon/link/enrol_client.h"
 #include "daemon/link/link_hub_tls.h"
 #include "daemon/spread/spread.h"
@@ -51,6 +56,8 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   Follower* follower(const Channel& channel);
   Publisher* publisher() { return publisher_.get(); }
   WallTime started() const { return started_; }
+  // Trainer: a new fleet secret for every member but those named; or, with `finish`, the end of the old one for links.
+  Result<api::RotateReply> rotate_secret(const api::RotateRequest& request);
   Result<std::string> make_token(std::uint32_t uses, const Channel& channel, WallTime& expires);
   // Called at every change of the fleet's states; for long polls.
   void on_states(std::function<bool()> waiter) { waiters_.push_back(std::move(waiter)); }
@@ -63,9 +70,12 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
 
   // FollowerHost
   WallTime wall_now() const override;
+  WallTime agreed_now() const override;
+  // Median of the peers' clocks minus ours.
+  std::chrono::milliseconds clock_offset() const { return clock_offset_; }
   SteadyTime steady_now() const override { return std::chrono::steady_clock::now(); }
   const FleetSecret* secret(const SecretId& id) const override;
-  const FleetSecret* current_secret() const { return secrets_.empty() ? nullptr : &secrets_.front(); }
+  const FleetSecret* current_secret() const { return keeper_->current(); }
   void forward_record(const VerifiedRecord& record, const NodeKey* from) override;
   void bundle_opened(const BundleFacts& facts, const StoredBundle& bundle, bool fresh) override;
   void chunk_stored(const BundleId& bundle, ChunkIndex chunk, const NodeKey* from, Epoch epoch) override;
@@ -102,6 +112,15 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   void link_message(const NodeKey& peer, const wire::LinkMessage& message, Bytes payload) override;
   Result<wire::EnrolReply> link_enrol(const Bytes& enrolment_id, const NodeKey& peer) override;
   void chunk_message(const NodeKey& peer, const wire::Chunk& chunk, Bytes payload);
+  void handover_message(const NodeKey& peer, const wire::SecretHandover& message);
+  void send_handover(const SecretKeeper::Parts& parts, const NodeKey* except);
+  void hand_secret_to_newcomers();
+  void secrets_changed();
+  void records_message(const NodeKey& peer, const wire::Records& message);
+  void states_message(const Member& peer, const wire::NodeStates& message);
+  void check_clock();
+  RecentSet<Sha256>& told(const NodeKey& peer);
+  RecentSet<BundleId>& metas_told(const NodeKey& peer);
   void records_wanted(const NodeKey& peer, const wire::RecordsWanted& wanted);
   void meta_wanted(const NodeKey& peer, const wire::MetaWanted& wanted);
   bool exchange_message(const Member& from, const wire::LinkMessage& message, Bytes& payload);
@@ -129,7 +148,9 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   Config config_;
   EventLog events_;
   WallTime started_;
-  std::vector<FleetSecret> secrets_;
+  std::optional<SecretKeeper> keeper_;
+  std::optional<SigningKey> node_key_;
+  std::optional<SteadyTime> secrets_due_;  // when links hear of changed secrets
   Enrolments enrolments_;
   std::unique_ptr<WorkPool> pool_;  // rebuilding, which may wait
   std::unique_ptr<WorkPool> puts_;  // checking and storing chunks, which others wait for
@@ -146,9 +167,13 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   bool states_due_ = false;
   std::unordered_map<BundleId, Channel> channel_of_;
   EarlyChunks early_;
-  std::map<NodeKey, std::set<Sha256>> told_;  // records that a linked peer has from us
-  std::map<NodeKey, std::set<BundleId>> metas_told_;
-  std::set<BundleId> foreign_metas_;  // came from another region, not yet handed on
+  std::map<NodeKey, RecentSet<Sha256>> told_;  // records that a linked peer has from us
+  std::map<NodeKey, RecentSet<BundleId>> metas_told_;
+  RecentSet<BundleId> foreign_metas_{4096};  // came from another region, not yet handed on
+  PeerBudget useless_records_{4096, 256};    // forged, repeated, overtaken
+  PeerBudget record_requests_{64, 4};
+  std::chrono::milliseconds clock_offset_{0};
+  bool clock_told_ = false;
   std::map<std::tuple<Channel, Version, Region>, Sent> sent_;
   std::vector<std::function<bool()>> waiters_;
   boost::asio::steady_timer timer_;

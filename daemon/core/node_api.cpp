@@ -253,6 +253,13 @@ void answer_token(Node& node, const ApiRequest& request, const ApiServer::Reply&
   reply(json_response(api::TokenReply{*token, to_millis(expires)}));
 }
 
+void answer_rotate(Node& node, const ApiRequest& request, const ApiServer::Reply& reply) {
+  auto wanted = api::parse<api::RotateRequest>(request.body.empty() ? "{}" : request.body);
+  if (!wanted.ok()) return reply(error_response(wanted.error()));
+  auto rotated = node.rotate_secret(*wanted);
+  reply(rotated.ok() ? json_response(*rotated) : error_response(rotated.error()));
+}
+
 }  // namespace
 
 void answer_api(Node& node, ApiRequest request, ApiServer::Reply reply) {
@@ -264,6 +271,7 @@ void answer_api(Node& node, ApiRequest request, ApiServer::Reply reply) {
     return reply(json_response(log));
   }
   if (get && request.path == "/metrics") return reply({200, metrics_text(node), "text/plain; version=0.0.4"});
+  if (request.method == "POST" && request.path == "/v1/fleet-secret") return answer_rotate(node, request, reply);
   if (!get && request.path == "/v1/tokens") return answer_token(node, request, reply);
   if (request.path.starts_with("/v1/channels/")) return answer_channel(node, request, reply);
   reply(error_response(fail(ErrorCode::not_found, "no such resource: " + request.method + " " + request.path)));

@@ -9,7 +9,13 @@ namespace {
 
 constexpr std::chrono::hours kSeenLately{1};  // a node that is away for longer copies slabs, or takes an anchor
 
+// A peer that has more than this to be told at once hears some of it twice.
+constexpr std::size_t kTold = 8192;
+
 }  // namespace
+
+RecentSet<Sha256>& Node::told(const NodeKey& peer) { return told_.try_emplace(peer, kTold).first->second; }
+RecentSet<BundleId>& Node::metas_told(const NodeKey& peer) { return metas_told_.try_emplace(peer, kTold).first->second; }
 
 void Node::link_up(const NodeKey& peer, const wire::Hello& hello) {
   told_.erase(peer);
@@ -17,6 +23,11 @@ void Node::link_up(const NodeKey& peer, const wire::Hello& hello) {
   roster_->link_up(peer, hello, steady_now());
   spdlog::debug("link up with {} in {}", peer.short_hex(), hello.region());
   for (auto& [channel, follower] : followers_) want_records(channel, &peer);
+  if (const auto* part = keeper_->part_for(peer)) {
+    wire::LinkMessage message;
+    *message.mutable_secret_handover() = *part;
+    hub_->send(peer, message);
+  }
   // Whoever is new here hears how far everybody is.
   send_states(true);
   spread_->peer_up(peer);
@@ -40,24 +51,13 @@ void Node::link_message(const NodeKey& peer, const wire::LinkMessage& message, B
       return roster_->members_message(peer, message.members(), steady_now());
     case wire::LinkMessage::kGoodbye:
       return roster_->said_goodbye(peer, steady_now());
-    case wire::LinkMessage::kStates: {
-      bool news = false;
-      for (const auto& state : message.states().states()) news |= states_.hear(state, roster_->members());
-      if (news && !followers_.empty()) state_changed(followers_.begin()->first);
+    case wire::LinkMessage::kStates:
+      if (member) states_message(*member, message.states());
       return;
-    }
+    case wire::LinkMessage::kSecretHandover:
+      return handover_message(peer, message.secret_handover());
     case wire::LinkMessage::kRecords:
-      for (const std::string& envelope : message.records().envelopes()) {
-        for (auto& [channel, follower] : followers_) {
-          auto taken = follower->take_record(as_bytes(envelope), &peer);
-          if (taken.ok()) {
-            told_[peer].insert(taken->id);
-            break;
-          }
-          spdlog::debug("record from {} refused: {}", peer.short_hex(), taken.error().message);
-        }
-      }
-      return;
+      return records_message(peer, message.records());
     case wire::LinkMessage::kRecordsWanted:
       return records_wanted(peer, message.records_wanted());
     case wire::LinkMessage::kMetaWanted:
@@ -65,7 +65,7 @@ void Node::link_message(const NodeKey& peer, const wire::LinkMessage& message, B
     case wire::LinkMessage::kMeta: {
       auto bundle = BundleId::from(message.meta().bundle());
       if (!bundle) return;
-      metas_told_[peer].insert(*bundle);
+      metas_told(peer).insert(*bundle);
       if (!member || member->trainer || member->region != self().region) foreign_metas_.insert(*bundle);
       Follower* follower = follower_of(*bundle);
       if (!follower && !followers_.empty()) follower = followers_.begin()->second.get();
@@ -118,6 +118,37 @@ std::vector<Need> Node::seen_lately(const Channel& channel) const {
     needs.push_back({"node " + state.name(), Version(state.version_active())});
   }
   return needs;
+}
+
+// Only bootstrap daemons and trainers speak for others.
+void Node::states_message(const Member& peer, const wire::NodeStates& message) {
+  const NodeKey key = peer.key;
+  const bool for_others = peer.bootstrap || peer.trainer;
+  bool news = false;
+  for (const auto& state : message.states()) {
+    if (for_others || state.node() == key.text()) news |= states_.hear(state, roster_->members());
+  }
+  if (news && !followers_.empty()) state_changed(followers_.begin()->first);
+}
+
+// Each honest peer sends a record once. Whoever keeps our signature checks busy with others has to go.
+void Node::records_message(const NodeKey& peer, const wire::Records& message) {
+  for (const std::string& envelope : message.envelopes()) {
+    bool added = false;
+    for (auto& [channel, follower] : followers_) {
+      auto taken = follower->take_record(as_bytes(envelope), &peer);
+      if (taken.ok()) {
+        told(peer).insert(taken->id);
+        added = taken->added;
+        break;
+      }
+      spdlog::debug("record from {} refused: {}", peer.short_hex(), taken.error().message);
+    }
+    if (added || useless_records_.spend(peer, steady_now())) continue;
+    events_.add({}, "flood", {}, "node " + peer.hex() + " keeps sending records that are no news", peer.hex());
+    hub_->drop(peer, fail(ErrorCode::limit, "node " + peer.short_hex() + " keeps sending records that are no news"));
+    return;
+  }
 }
 
 void Node::chunk_message(const NodeKey& peer, const wire::Chunk& chunk, Bytes payload) {
@@ -200,12 +231,12 @@ void Node::introduce(const NodeKey& peer, const BundleId& bundle) {
   wire::LinkMessage message;
   for (const Bytes& envelope : follower->introduction(bundle)) {
     auto id = record_id(envelope);
-    if (id.ok() && told_[peer].insert(*id).second) {
+    if (id.ok() && told(peer).insert(*id)) {
       message.mutable_records()->add_envelopes(std::string(as_text(envelope)));
     }
   }
   if (message.has_records()) hub_->send(peer, message);
-  if (metas_told_[peer].insert(bundle).second) send_meta(peer, *stored);
+  if (metas_told(peer).insert(bundle)) send_meta(peer, *stored);
 }
 
 void Node::send_meta(const NodeKey& peer, const StoredBundle& bundle) {
@@ -244,7 +275,7 @@ void Node::forward_record(const VerifiedRecord& record, const NodeKey* from) {
   }
   for (const NodeKey& peer : to) {
     if (from && peer == *from) continue;
-    if (!told_[peer].insert(record.id()).second) continue;
+    if (!told(peer).insert(record.id())) continue;
     hub_->send(peer, message);
   }
 }
@@ -256,7 +287,7 @@ void Node::bundle_opened(const BundleFacts& facts, const StoredBundle& bundle, b
     if (bundle.file->has(ChunkIndex(i))) held.add(ChunkIndex(i));
   }
   // A meta that came from another region is handed on: this region's nodes need it before they can join the swarm.
-  if (foreign_metas_.erase(bundle.id) > 0) {
+  if (foreign_metas_.erase(bundle.id)) {
     for (const NodeKey& peer : roster_->regional_links()) introduce(peer, bundle.id);
   }
   if (swarm_) swarm_->add(bundle.id, bundle.record, bundle.meta->chunk_roots, bundle.file);
@@ -293,7 +324,7 @@ void Node::want_records(const Channel& channel, const NodeKey* from) {
 void Node::records_wanted(const NodeKey& peer, const wire::RecordsWanted& wanted) {
   auto channel = Channel::parse(wanted.channel());
   Follower* follower = channel.ok() ? this->follower(*channel) : nullptr;
-  if (!follower) return;
+  if (!follower || !record_requests_.spend(peer, steady_now())) return;
   wire::LinkMessage message;
   std::size_t bytes = 0;
   for (const Bytes& envelope : follower->missing_for(wanted)) {
@@ -304,7 +335,7 @@ void Node::records_wanted(const NodeKey& peer, const wire::RecordsWanted& wanted
     }
     bytes += envelope.size() + 8;
     message.mutable_records()->add_envelopes(std::string(as_text(envelope)));
-    if (auto id = record_id(envelope); id.ok()) told_[peer].insert(*id);
+    if (auto id = record_id(envelope); id.ok()) told(peer).insert(*id);
   }
   if (message.has_records()) hub_->send(peer, message);
 }

@@ -69,10 +69,10 @@ void Publisher::open(const PublishSessionPtr& connection, const wire::PublishMes
     }
     return try_pin(session);
   }
-  if (session.asked.value() != 0 && session.asked <= follower->log().highest_seen()) {
+  if (session.asked.value() != 0 && session.asked <= follower->highest_used()) {
     return connection->refuse(fail(ErrorCode::usage, "version " + std::to_string(session.asked.value()) +
                                                          " is not above the highest seen, " +
-                                                         std::to_string(follower->log().highest_seen().value())));
+                                                         std::to_string(follower->highest_used().value())));
   }
   try_pin(session);
 }
@@ -105,8 +105,10 @@ void Publisher::try_pin(Session& session) {
     return session.connection->refuse(*why);
   }
   if (!session.follower->settled()) return;  // the own slot is on its way to the last sealed version
-  if (!session.again) session.pin = session.follower->slots().pin_active();
-  session.version = session.asked.value() ? session.asked : session.follower->log().highest_seen().next();
+  // What another publisher key has signed is nobody's parent: its successor begins with an anchor.
+  const bool first = session.follower->version_sealed().value() == 0;
+  if (!first && !session.again) session.pin = session.follower->slots().pin_active();
+  session.version = session.asked.value() ? session.asked : session.follower->highest_used().next();
   session.state = State::pinned;
   send_pinned(session);
 }
@@ -116,7 +118,7 @@ void Publisher::send_pinned(Session& session) {
   wire::PublishMessage reply;
   auto* pinned = reply.mutable_pinned();
   pinned->set_version(session.version.value());
-  pinned->set_parent(session.again ? 0 : follower.version_active().value());
+  pinned->set_parent(session.pin ? follower.version_active().value() : 0);
   if (session.pin) {
     pinned->set_parent_slot(session.pin->checkpoint().string());
     auto table = session.pin->table();
@@ -128,7 +130,8 @@ void Publisher::send_pinned(Session& session) {
     pinned->set_parent_byte_slabs(static_cast<std::uint32_t>(table->bytes.digests.size()));
   }
   pinned->set_previous_seal(std::string(follower.sealed_hash().text()));
-  if (const FleetSecret* secret = node_.current_secret()) pinned->set_secret_id(std::string(secret->id().text()));
+  if (const FleetSecret* secret = node_.current_secret()) session.secret = secret->id();
+  pinned->set_secret_id(std::string(session.secret.text()));
   pinned->set_last_delta_bytes(follower.last_delta_bytes());
   session.connection->send(reply);
   node_.event(follower.channel(), "publishing", session.version, "pinned at version " +
@@ -137,7 +140,7 @@ void Publisher::send_pinned(Session& session) {
 
 Status Publisher::salt(Session& session, const wire::PublishMessage& message) {
   auto salt = Salt::from(message.salt().salt());
-  const FleetSecret* secret = node_.current_secret();
+  const FleetSecret* secret = node_.secret(session.secret);
   if (session.state != State::pinned || !salt) return fail(ErrorCode::malformed, "unexpected salt");
   if (!secret) return fail(ErrorCode::config, "this daemon has no fleet secret; run p2pw init");
   bool delta = message.salt().kind() == wire::KIND_DELTA;

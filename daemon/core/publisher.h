@@ -32,6 +32,7 @@ class Publisher : public PublishHost {
     State state = State::waiting;
     Version asked, version;
     bool again = false;  // an anchor of the newest version
+    SecretId secret;  // of the frames: pinned, as a rotation may come between
     bool wait_for_fleet = false;
     SlotPin pin;
     std::optional<RunId> run;

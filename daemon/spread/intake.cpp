@@ -184,6 +184,10 @@ void Intake::refused(const NodeKey& from, const BundleId& bundle, const Lease& o
 }
 
 void Intake::announced(const NodeKey& from, const BundleId& bundle, const Lease& lease) {
+  // Epochs count grants: whoever jumps far ahead wants nobody ever to be granted a higher one.
+  constexpr std::uint64_t kMaxJump = 1u << 20;
+  const std::uint64_t floor = region_.floor(bundle).value();
+  if (lease.epoch.value() > floor && lease.epoch.value() - floor > kMaxJump) return;
   auto it = entries_.find(bundle);
   if (it != entries_.end() && is_gateway(bundle) && lease.holder != world_.self().key &&
       lease.epoch >= it->second.epoch && well_served(it->second)) {

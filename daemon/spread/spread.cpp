@@ -1,6 +1,11 @@
 #include "daemon/spread/spread.h"
 
 namespace p2pw {
+namespace {
+
+constexpr std::uint64_t kMaxEpoch = std::uint64_t{1} << 62;  // room above it for ever
+
+}  // namespace
 
 Spread::Spread(SpreadWorld& world, SpreadOptions options)
     : world_(world), options_(options), feeds_(world, options_), intake_(world, options_) {
@@ -100,7 +105,7 @@ void Spread::swarm_chunk(const BundleId& bundle, ChunkIndex chunk) {
 
 void Spread::lease_asked(const Member& from, const wire::LeaseAsk& ask) {
   auto bundle = BundleId::from(ask.bundle());
-  if (!bundle) return;
+  if (!bundle || ask.epoch_seen() > kMaxEpoch) return;
   auto it = bundles_.find(*bundle);
   bool mine = from.region == world_.self().region && !world_.self().trainer;
   if (it == bundles_.end() || mine || from.trainer ||
@@ -124,7 +129,7 @@ bool Spread::message(const Member& from, const wire::LinkMessage& message) {
       return true;
     case wire::LinkMessage::kLeaseGrant: {
       auto bundle = BundleId::from(message.lease_grant().bundle());
-      if (bundle && !regional && !world_.self().trainer) {
+      if (bundle && !regional && !world_.self().trainer && message.lease_grant().epoch() <= kMaxEpoch) {
         intake_.granted(from.key, *bundle, Epoch(message.lease_grant().epoch()), message.lease_grant().fresh());
       }
       return true;

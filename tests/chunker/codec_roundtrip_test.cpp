@@ -17,7 +17,9 @@ void expect_roundtrip(const Bytes& before, const Bytes& after, Dtype dtype) {
     force_simd(simd);
     SCOPED_TRACE(kernels().name);
     Bytes frame;
-    const Encoded encoded = encoder.encode_delta(before, after, dtype, frame);
+    Digest parent_digest;
+    const Encoded encoded = encoder.encode_delta(before, after, dtype, frame, &parent_digest);
+    EXPECT_EQ(parent_digest, digest_of(before));
     EXPECT_EQ(encoded.changed, before != after);
     EXPECT_EQ(encoded.digest, digest_of(after));
     EXPECT_EQ(encoded.elements, after.size() / model_of(dtype).width);

@@ -138,9 +138,31 @@ TEST_F(Diff, KnownDigestsAreUsedAndAWrongOneOfAnUnchangedSlabIsFound) {
   ASSERT_FALSE(damaged.ok());
   EXPECT_EQ(damaged.error().code, ErrorCode::integrity);
 
+  known->byte_slabs[1].data[0] ^= 1;
   known->tensor_slabs.pop_back();
   Collect other;
   EXPECT_EQ(diff_delta(old_view(), &*known, new_view(), {}, other).error().code, ErrorCode::integrity);
+}
+
+// Whatever is wrong with the parent, changed slabs and unchanged ones alike: what is made from it would decode nowhere else.
+TEST_F(Diff, EveryDigestOfTheParentIsChecked) {
+  auto known = digest_checkpoint(old_view(), {});
+  ASSERT_TRUE(known.ok());
+  Collect all;
+  auto result = diff_delta(old_view(), &*known, new_view(), {}, all);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  ASSERT_FALSE(all.frames.empty());
+  std::size_t changed_tensors = 0;
+  for (const Frame& frame : all.frames) changed_tensors += !frame.slab.is_bytes();
+  ASSERT_GT(changed_tensors, 0u);
+  for (std::size_t i = 0; i < known->tensor_slabs.size(); ++i) {
+    SlabDigests wrong = *known;
+    wrong.tensor_slabs[i].data[3] ^= 4;
+    Collect sink;
+    auto refused = diff_delta(old_view(), &wrong, new_view(), {}, sink);
+    ASSERT_FALSE(refused.ok()) << "slab " << i;
+    EXPECT_EQ(refused.error().code, ErrorCode::integrity);
+  }
 }
 
 TEST_F(Diff, ADeltaBetweenLayoutsIsRefused) {

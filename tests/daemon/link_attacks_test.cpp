@@ -189,6 +189,27 @@ TEST_F(LinkAttackTest, AProofIsGoodForOneSessionOnly) {
   EXPECT_EQ(node_.handler.ups, 0);
 }
 
+// A man in the middle with a session of his own to each end.
+TEST_F(LinkAttackTest, AProofPassedOnIsRefused) {
+  TestNode victim;
+  start(victim);
+  HostilePeer towards_victim(io_), towards_node(io_, towards_victim.identity);
+  bool passed_on = false;
+  towards_victim.on_frame = [&](const Frame& frame) {
+    const std::string offer(as_text(frame.header));
+    towards_node.connect(node_.endpoint(), [&towards_node, &passed_on, offer] {
+      towards_node.say(offer);
+      passed_on = true;
+    });
+  };
+  victim.hub->dial(towards_victim.accept(nullptr), std::nullopt);  // it does not know whom to expect
+  ASSERT_TRUE(until([&] { return towards_node.gone; }));
+  EXPECT_TRUE(passed_on);
+  EXPECT_TRUE(towards_node.frames.empty());
+  EXPECT_EQ(node_.hub->counters().refused_by_code["untrusted"], 1u);
+  EXPECT_EQ(node_.handler.ups + victim.handler.ups, 0);
+}
+
 TEST_F(LinkAttackTest, AnIntroductionWithAnotherKeyIsRefused) {
   HostilePeer peer(io_);
   peer.connect(node_.endpoint(), [&] {

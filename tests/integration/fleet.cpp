@@ -126,13 +126,21 @@ std::string Fleet::address(const std::string& region, int number) {
   return "127." + std::to_string(net_) + "." + std::to_string(it->second) + "." + std::to_string(number);
 }
 
-void Fleet::start_trainer() {
+void Fleet::start_trainer(const std::function<void(Config&)>& change) {
   std::string at = address("home", 1);
   fs::create_directories(folder("trainer"));
   Ran init = p2pw("trainer", {"init", "--channel", "policy", "--region", "home", "--address", at, "--listen", at, "--name",
                               "trainer", "--uses", "100", "--state", (folder("trainer") / "state").string()});
   ASSERT_EQ(init.exit_code, 0) << init.err;
   token_ = init.json["token"];
+  if (change) {
+    const fs::path file = folder("trainer") / "p2pw.toml";
+    auto config = load_config(file);
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    change(*config);
+    auto saved = save_config(*config, file, true);
+    ASSERT_TRUE(saved.ok()) << saved.error().message;
+  }
   start("trainer");
 }
 

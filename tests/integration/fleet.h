@@ -5,11 +5,13 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "daemon/client/config.h"
 #include "tests/support/temp_dir.h"
 
 namespace p2pw::testing {
@@ -47,7 +49,8 @@ class Fleet {
  public:
   Fleet();
 
-  void start_trainer();
+  // `change`: of its configuration, before it starts.
+  void start_trainer(const std::function<void(Config&)>& change = nullptr);
   // Joins, with the trainer's token, and starts.
   void start_node(const std::string& region, int number);
   void start(const std::string& name);  // again, after a kill
@@ -70,6 +73,9 @@ class Fleet {
   std::map<std::string, std::uint64_t> payload_into(std::uint64_t version);
   std::uint64_t used_bytes(std::uint64_t version);
   const std::filesystem::path& path() const { return dir_.path(); }
+  int net() const { return net_; }  // second octet of all addresses
+  const std::string& token() const { return token_; }
+  pid_t pid(const std::string& name) const { return daemons_.at(name).pid(); }
   std::string logs() const;  // the ends of all logs, for a failed test
 
  private:

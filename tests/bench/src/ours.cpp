@@ -1,4 +1,5 @@
-// This project's codec: deltas, deltas as `p2pw seed` makes them (decoded again, compared and sealed), and anchors.
+// This project's codec: deltas, deltas as `p2pw seed` makes them (parent hashed,
+// decoded again, compared and sealed), and anchors.
 #include <cstring>
 
 #include "chunker/codec/codec.h"
@@ -29,7 +30,8 @@ class Published : public Delta {
   Published() : sealer_(FrameKey::derive(FleetSecret::generate(), {}), {}) {}
   void encode(std::span<std::byte> before, ByteView after, Dtype dtype, Bytes& out) override {
     frame_.clear();
-    Delta::encode(before, after, dtype, frame_);
+    Digest parent;
+    digest_ = encoder_.encode_delta(before, after, dtype, frame_, &parent).digest;
     if (frame_.empty()) return;
     const auto decoded = decoder_.decode_in_place(frame_, dtype, before);
     if (!decoded.ok() || decoded->digest != digest_) std::abort();
