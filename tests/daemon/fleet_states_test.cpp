@@ -74,7 +74,7 @@ TEST(FleetStates, ARegionIsIncompleteUntilOneOfItsNodesHasTheVersion) {
   FleetStates states;
   auto members = members_of(4);
   states.set_members(members);
-  for (std::uint8_t n : {1, 2, 3, 4}) states.hear(report(n, static_cast<std::uint8_t>(n == 2 ? 8 : 7), 1000), members);
+  for (int n : {1, 2, 3, 4}) states.hear(report(static_cast<std::uint8_t>(n), n == 2 ? 8 : 7, 1000), members);
   auto channel = Channel::parse("policy").value();
   auto lacking = states.incomplete_regions(channel, Version(8));
   ASSERT_EQ(lacking.size(), 1u);
