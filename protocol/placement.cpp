@@ -80,9 +80,6 @@ std::vector<NodeKey> gateway_succession(const BundlePlace& bundle, const Region&
                                         std::span<const Member> members, std::size_t count) {
   std::vector<Scored> candidates = best_of(bundle.channel, region, members, count);
   if (candidates.empty()) return {};
-  const Rendezvous rendezvous("p2pw gateway 2", bundle.run.view());
-  for (Scored& entry : candidates) entry.score = rendezvous.score(entry.member->key.view());
-  std::sort(candidates.begin(), candidates.end(), [](const Scored& a, const Scored& b) { return a.before(b); });
   auto first = static_cast<std::ptrdiff_t>(bundle.index.value() % candidates.size());
   std::rotate(candidates.begin(), candidates.begin() + first, candidates.end());
   std::stable_partition(candidates.begin(), candidates.end(), [](const Scored& c) { return !c.member->suspect; });

@@ -2,9 +2,9 @@
 // the same answer, so nothing is negotiated; leases (lease.h) make sure of one copy while views differ.
 //
 // Rendezvous hashing (Thaler and Ravishankar, 1998): each candidate gets a score from hash(subject, candidate); the
-// highest wins. Candidates are ranked for the channel, so links stay warm; gateways and regions are ranked for the run, so
-// load moves from version to version, and rotated by the bundle's index, so that neighbouring bundles, which are in flight
-// together, go through different gateways and regions.
+// highest wins. Candidates are ranked for the channel and rotated by the bundle's index: neighbouring bundles, which are in
+// flight together, go through different gateways, and the first ones of every version through the same, whose connections
+// are warm. Regions are ranked for the run, so that no region is always the last, and rotated likewise.
 #pragma once
 
 #include <cstdint>

@@ -66,7 +66,7 @@ TEST(Placement, KnownAnswers) {
   std::string text;
   for (const NodeKey& key : succession) text += key.short_hex() + " ";
   for (const Region& r : region_order(bundle(1), region("r2"), members)) text += r.str() + " ";
-  EXPECT_EQ(text, "5b4758eb db4eb995 320c7161 179c4b4e r2 r1 r0 ");
+  EXPECT_EQ(text, "320c7161 179c4b4e 5b4758eb db4eb995 r2 r1 r0 ");
 }
 
 TEST(Placement, BundlesOfARunGoRoundTheCandidates) {
@@ -86,12 +86,11 @@ TEST(Placement, BundlesOfARunGoRoundTheCandidates) {
   }
 }
 
-TEST(Placement, RunsAreBalancedOverTheCandidates) {
-  const auto members = fleet(1, 4);
-  std::map<NodeKey, int> held;
-  for (int run = 0; run < 500; ++run) ++held[gateway_succession(bundle(run), region("r0"), members)[0]];
-  EXPECT_EQ(held.size(), 4u);
-  for (const auto& [key, count] : held) EXPECT_NEAR(count, 125, 45) << key.short_hex();
+// Small versions find warm connections.
+TEST(Placement, EveryRunBeginsWithTheSameCandidate) {
+  const auto members = fleet(2, 20);
+  const auto candidates = gateway_candidates(channel(), region("r0"), members);
+  for (int run = 0; run < 50; ++run) EXPECT_EQ(gateway_succession(bundle(run), region("r0"), members), candidates);
 }
 
 // Who leaves changes nothing in the order of those that stay, so its first successor takes over.
