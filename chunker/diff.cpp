@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "chunker/codec/codec.h"
@@ -18,6 +19,8 @@ using namespace std::chrono_literals;
 constexpr std::size_t kSlabsInFlight = 4;  // for each worker
 constexpr auto kStopPoll = 50ms;
 constexpr std::size_t kSampleSlabs = 12;
+constexpr std::uint32_t kSampleBytes = 1u << 20;  // of each: the first bundle waits for the answer
+constexpr double kSurelySmaller = 0.3;            // of the tensors themselves: no anchor gets there
 constexpr double kClearlySmaller = 0.8;  // of the anchor
 
 unsigned threads_for(const DiffOptions& options, std::size_t slabs) {
@@ -234,28 +237,33 @@ Result<KindChoice> choose_kind(const CheckpointView& parent, const CheckpointVie
   if (slabs.empty()) return KindChoice{same ? Kind::delta : Kind::anchor, now.layout->total_bytes()};
   SlabReader old_reader(parent.directory, *parent.layout), new_reader(now.directory, *now.layout);
 
-  std::size_t samples = std::min(slabs.size(), kSampleSlabs);
-  std::vector<std::uint64_t> anchor_bytes(samples), delta_bytes(samples), raw_bytes(samples);
-  Status sampled = parallel_for(default_threads(), samples, [&](unsigned, std::size_t i) -> Status {
-    const Slab& slab = slabs[i * slabs.size() / samples];
-    raw_bytes[i] = slab.length;
-    P2PW_TRY(auto anchor, SlabWorker({&new_reader, nullptr, nullptr, false}).encode(slab));
-    anchor_bytes[i] = anchor.frame.bytes.size();
-    if (!same) return {};
-    P2PW_TRY(auto delta, SlabWorker({&new_reader, &old_reader, nullptr, false}).encode(slab));
-    delta_bytes[i] = delta.frame.bytes.size();
-    return {};
-  });
-  if (!sampled) return std::move(sampled).error();
-  auto sum = [](const std::vector<std::uint64_t>& v) {
-    double total = 0;
-    for (auto x : v) total += static_cast<double>(x);
-    return total;
+  const std::size_t samples = std::min(slabs.size(), kSampleSlabs);
+  std::vector<Slab> sampled;
+  double raw = 0;
+  for (std::size_t i = 0; i < samples; ++i) {
+    sampled.push_back(slabs[i * slabs.size() / samples]);
+    sampled.back().length = std::min(sampled.back().length, kSampleBytes);
+    raw += static_cast<double>(sampled.back().length);
+  }
+  const double scale = static_cast<double>(now.layout->total_bytes()) / raw;
+  // Frame bytes of the sample; `parent` null: as anchors.
+  auto measure = [&](const SlabReader* parent_reader) -> Result<double> {
+    std::vector<std::uint64_t> bytes(samples);
+    P2PW_CHECK(parallel_for(default_threads(), samples, [&](unsigned, std::size_t i) -> Status {
+      P2PW_TRY(auto encoded, SlabWorker({&new_reader, parent_reader, nullptr, false}).encode(sampled[i]));
+      bytes[i] = encoded.frame.bytes.size();
+      return {};
+    }));
+    return static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}));
   };
-  double scale = static_cast<double>(now.layout->total_bytes()) / sum(raw_bytes);
-  bool delta = same && sum(delta_bytes) < kClearlySmaller * sum(anchor_bytes);
-  double expected = (delta ? sum(delta_bytes) : sum(anchor_bytes)) * scale;
-  return KindChoice{delta ? Kind::delta : Kind::anchor, static_cast<std::uint64_t>(expected)};
+  auto choice = [scale](Kind kind, double bytes) { return KindChoice{kind, static_cast<std::uint64_t>(bytes * scale)}; };
+  double delta = 0;
+  if (same) {
+    P2PW_TRY(delta, measure(&old_reader));
+    if (delta < kSurelySmaller * raw) return choice(Kind::delta, delta);
+  }
+  P2PW_TRY(double anchor, measure(nullptr));
+  return same && delta < kClearlySmaller * anchor ? choice(Kind::delta, delta) : choice(Kind::anchor, anchor);
 }
 
 Result<SlabDigests> digest_checkpoint(const CheckpointView& checkpoint, const DiffOptions& options) {

@@ -138,9 +138,12 @@ Status PublishRun::choose(const Layout& layout) {
   result_.kind = request_.kind.value_or(Kind::anchor);
   if (has_parent) {
     P2PW_TRY(parent_layout_, Layout::scan(pinned_.slot));
-    P2PW_TRY(KindChoice choice, choose_kind({pinned_.slot, &*parent_layout_}, {request_.directory, &layout}));
-    result_.kind = request_.kind.value_or(choice.kind);
-    if (result_.kind == choice.kind) expected_bytes_ = choice.expected_bytes;
+    // An anchor that was asked for needs no look at the parent.
+    if (request_.kind != Kind::anchor) {
+      P2PW_TRY(KindChoice choice, choose_kind({pinned_.slot, &*parent_layout_}, {request_.directory, &layout}));
+      result_.kind = request_.kind.value_or(choice.kind);
+      if (result_.kind == choice.kind) expected_bytes_ = choice.expected_bytes;
+    }
   }
   if (result_.kind == Kind::anchor && expected_bytes_ == 0) expected_bytes_ = layout.total_bytes() / 3 * 2;
   if (expected_bytes_ == 0) expected_bytes_ = pinned_.last_delta_bytes;
