@@ -176,10 +176,19 @@ void SlotPair::hold_standby(bool hold) {
 
 SlotPin SlotPair::pin_active() {
   std::lock_guard lock(mutex_);
-  if (!active_) return nullptr;
-  std::shared_ptr<int>& count = pins_[static_cast<std::size_t>(*active_)];
+  return active_ ? pin(*active_) : nullptr;
+}
+
+SlotPin SlotPair::pin_standby() {
+  std::shared_ptr<Slot> slot = standby();
+  std::lock_guard lock(mutex_);
+  return slot->phase() == Slot::Phase::whole && slot->staged() ? pin(slot->name()) : nullptr;
+}
+
+SlotPin SlotPair::pin(SlotName name) {
+  std::shared_ptr<int>& count = pins_[static_cast<std::size_t>(name)];
   // The pin shares the slot's ownership and, through its deleter, the count.
-  return SlotPin(slot(*active_).get(), [slot = slot(*active_), count](const Slot*) {});
+  return SlotPin(slot(name).get(), [slot = slot(name), count](const Slot*) {});
 }
 
 bool SlotPair::standby_free() const {

@@ -62,6 +62,8 @@ class SlotPair {
 
   // Of the active slot. Null when there is none.
   SlotPin pin_active();
+  // Of the standby; null unless a whole version stands in it.
+  SlotPin pin_standby();
   // The standby may be patched: neither held, pinned, nor possibly named by `current`.
   bool standby_free() const;
 
@@ -71,6 +73,7 @@ class SlotPair {
   Status point_current(std::optional<SlotName> name);
   Status move_current(SlotName name);
   std::string link_text(SlotName name) const;
+  SlotPin pin(SlotName name);  // under the lock
 
   FileSystem& files_;
   SlotPlaces places_;

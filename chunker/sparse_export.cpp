@@ -30,21 +30,103 @@ struct ChangedTensor {
   const TensorEntry* entry = nullptr;
   std::uint64_t changed = 0;  // units
   std::uint64_t indices = 0, values = 0;  // offsets in the file
+  bool has_changed = false;
+  Sha256 before, after;
+};
+
+// What stands in each slab before and after.
+class SparseSource {
+ public:
+  virtual ~SparseSource() = default;
+  virtual const Layout& layout() const = 0;
+  virtual const SlabReader& before() const = 0;
+  virtual bool may_differ(const Slab& slab) const = 0;
+  // `now` holds the bytes from before.
+  virtual Status after(const Slab& slab, codec::SlabDecoder& decoder, Bytes& frame, std::span<std::byte> now) const = 0;
+  virtual nlohmann::ordered_json labels() const = 0;
+};
+
+class DeltaSource : public SparseSource {
+ public:
+  DeltaSource(std::span<const DeltaFile> deltas, const SlabReader& parent) : deltas_(deltas), parent_(parent) {}
+
+  Status open() {
+    P2PW_TRY(layout_, DeltaByteSlabs(deltas_.front(), &parent_).layout());
+    P2PW_TRY(SlabDigests digests, digest_checkpoint({parent_.directory(), &parent_.layout()}, {}));
+    if (digests.table_hash(parent_.layout().hash()) != deltas_.front().info().parent_table) {
+      return fail(ErrorCode::wrong_parent, "not the parent");  // explain_failure() says which file
+    }
+    for (std::size_t i = 1; i < deltas_.size(); ++i) {
+      if (deltas_[i].info().parent_table == deltas_[i - 1].info().table) continue;
+      return fail(ErrorCode::wrong_parent, deltas_[i].path().string() + ": does not continue " + deltas_[i - 1].path().string() +
+                                               ": give the deltas in their order, without a gap");
+    }
+    return {};
+  }
+
+  const Layout& layout() const override { return *layout_; }
+  const SlabReader& before() const override { return parent_; }
+  bool may_differ(const Slab& slab) const override {
+    for (const DeltaFile& delta : deltas_) {
+      if (delta.find(slab.id) != nullptr) return true;
+    }
+    return false;
+  }
+  Status after(const Slab& slab, codec::SlabDecoder& decoder, Bytes& frame, std::span<std::byte> now) const override {
+    for (const DeltaFile& delta : deltas_) {
+      const DeltaFile::Entry* entry = delta.find(slab.id);
+      if (entry == nullptr) continue;
+      P2PW_CHECK(delta.read(*entry, frame));
+      P2PW_TRY(codec::Decoded decoded, decoder.decode_in_place(frame, slab.dtype, now));
+      if (decoded.digest != entry->digest) return damaged_delta(delta, "a frame decodes to other bytes than it should");
+    }
+    return {};
+  }
+  nlohmann::ordered_json labels() const override {
+    return {{"parent_table_hash", deltas_.front().info().parent_table.hex()}, {"table_hash", deltas_.back().info().table.hex()}};
+  }
+
+ private:
+  std::span<const DeltaFile> deltas_;
+  const SlabReader& parent_;
+  std::optional<Layout> layout_;
+};
+
+class CheckpointSource : public SparseSource {
+ public:
+  CheckpointSource(const SparseEnds& ends, const SlabReader& before, const SlabReader& after)
+      : ends_(ends), before_(before), after_(after) {}
+  const Layout& layout() const override { return after_.layout(); }
+  const SlabReader& before() const override { return before_; }
+  bool may_differ(const Slab&) const override { return true; }
+  Status after(const Slab& slab, codec::SlabDecoder&, Bytes&, std::span<std::byte> now) const override {
+    return after_.read(slab, now);
+  }
+  nlohmann::ordered_json labels() const override {
+    nlohmann::ordered_json labels = {{"parent_table_hash", ends_.table_before.hex()}, {"table_hash", ends_.table_after.hex()}};
+    if (ends_.version_before != 0) labels["parent_version"] = std::to_string(ends_.version_before);
+    if (ends_.version_after != 0) labels["version"] = std::to_string(ends_.version_after);
+    return labels;
+  }
+
+ private:
+  const SparseEnds& ends_;
+  const SlabReader& before_;
+  const SlabReader& after_;
 };
 
 class SparseExport {
  public:
-  SparseExport(const DeltaFile& delta, const SlabReader& parent, const std::function<bool()>& stop)
-      : delta_(delta), parent_(parent), stop_(stop), workers_(default_threads()) {}
+  SparseExport(const SparseSource& source, const std::function<bool()>& stop)
+      : source_(source), layout_(source.layout()), stop_(stop), workers_(default_threads()) {}
 
   Result<SparseSummary> run(const std::filesystem::path& target) {
-    P2PW_TRY(layout_, DeltaByteSlabs(delta_, &parent_).layout());
-    P2PW_CHECK(check_parent());
     P2PW_CHECK(list_pieces());
     P2PW_CHECK(each_slab([](Piece& piece, const Units& units) -> Status {
       piece.changed = units.count;
       return {};
     }));
+    P2PW_CHECK(add_digests());
     std::string header = lay_out();
     P2PW_TRY(TemporaryPath temporary, TemporaryPath::beside(target));
     P2PW_TRY(File file, File::create(temporary.path()));
@@ -71,22 +153,16 @@ class SparseExport {
   };
   using PieceWork = std::function<Status(Piece&, const Units&)>;
 
-  Status check_parent() const {
-    P2PW_TRY(SlabDigests digests, digest_checkpoint({parent_.directory(), &parent_.layout()}, {}));
-    if (digests.table_hash(parent_.layout().hash()) == delta_.info().parent_table) return {};
-    return fail(ErrorCode::wrong_parent, "not the parent");  // explain_failure() says which file
-  }
-
   // Walks tensors and slabs together; only slabs with a frame have pieces.
   Status list_pieces() {
-    pieces_.resize(layout_->tensor_slabs().size());
-    for (const FileEntry& file : layout_->files()) {
-      for (const TensorEntry& tensor : file.tensors) tensors_.push_back({&tensor, 0, 0, 0});
+    pieces_.resize(layout_.tensor_slabs().size());
+    for (const FileEntry& file : layout_.files()) {
+      for (const TensorEntry& tensor : file.tensors) tensors_.push_back({&tensor, 0, 0, 0, false, {}, {}});
     }
     std::uint32_t tensor = 0;
     std::size_t slab = 0;
-    for (std::uint32_t f = 0; f < layout_->files().size(); ++f) {
-      for (const TensorEntry& entry : layout_->files()[f].tensors) {
+    for (std::uint32_t f = 0; f < layout_.files().size(); ++f) {
+      for (const TensorEntry& entry : layout_.files()[f].tensors) {
         P2PW_CHECK(cut(f, entry, tensor++, slab));
       }
     }
@@ -94,12 +170,12 @@ class SparseExport {
   }
 
   Status cut(std::uint32_t file, const TensorEntry& entry, std::uint32_t tensor, std::size_t& slab) {
-    const std::vector<Slab>& slabs = layout_->tensor_slabs();
+    const std::vector<Slab>& slabs = layout_.tensor_slabs();
     unsigned width = element_bytes(entry.dtype);
     for (std::uint64_t at = entry.begin; at < entry.end;) {
       while (slabs[slab].file != file || slabs[slab].offset + slabs[slab].length <= at) ++slab;
       std::uint64_t end = std::min<std::uint64_t>(entry.end, slabs[slab].offset + slabs[slab].length);
-      if (delta_.find(slabs[slab].id) != nullptr) {
+      if (source_.may_differ(slabs[slab])) {
         if (bits_of(entry.dtype) == 6) {
           return fail(ErrorCode::unsupported, "tensor \"" + printable(entry.name) + "\": " +
                                                   std::string(name_of(entry.dtype)) +
@@ -117,23 +193,64 @@ class SparseExport {
       if (stop_ && stop_()) return fail(ErrorCode::interrupted, "interrupted");
       if (pieces_[i].empty()) return {};
       if (!workers_[number]) workers_[number] = std::make_unique<Worker>();
-      return one_slab(layout_->tensor_slabs()[i], pieces_[i], *workers_[number], work);
+      return one_slab(layout_.tensor_slabs()[i], pieces_[i], *workers_[number], work);
     });
   }
 
   Status one_slab(const Slab& slab, std::vector<Piece>& pieces, Worker& worker, const PieceWork& work) {
+    P2PW_CHECK(read(slab, worker));
     auto old = worker.old.get(slab.length), now = worker.now.get(slab.length);
-    P2PW_CHECK(parent_.read(parent_.layout().tensor_slabs()[slab.id.index()], old));
-    std::memcpy(now.data(), old.data(), old.size());
-    const DeltaFile::Entry& frame = *delta_.find(slab.id);
-    P2PW_CHECK(delta_.read(frame, worker.frame));
-    P2PW_TRY(codec::Decoded decoded, worker.decoder.decode_in_place(worker.frame, slab.dtype, now));
-    if (decoded.digest != frame.digest) {
-      return damaged_delta(delta_, "a frame decodes to other bytes than it should");
-    }
     for (Piece& piece : pieces) {
       std::uint64_t count = collect(slab.dtype, piece, old, now, worker);
       if (count != 0) P2PW_CHECK(work(piece, Units{count, worker.indices, worker.values}));
+    }
+    return {};
+  }
+
+  Status read(const Slab& slab, Worker& worker) const {
+    auto old = worker.old.get(slab.length), now = worker.now.get(slab.length);
+    P2PW_CHECK(source_.before().read(source_.before().layout().tensor_slabs()[slab.id.index()], old));
+    std::memcpy(now.data(), old.data(), old.size());
+    return source_.after(slab, worker.decoder, worker.frame, now);
+  }
+
+  // SHA-256 of the changed tensors, before and after: in order within a file, files side by side.
+  Status add_digests() {
+    for (auto& pieces : pieces_) {
+      for (const Piece& piece : pieces) tensors_[piece.tensor].has_changed |= piece.changed != 0;
+    }
+    std::vector<std::uint32_t> first;  // tensor of each file
+    std::uint32_t count = 0;
+    for (const FileEntry& file : layout_.files()) {
+      first.push_back(count);
+      count += static_cast<std::uint32_t>(file.tensors.size());
+    }
+    return parallel_for(static_cast<unsigned>(workers_.size()), first.size(), [&](unsigned number, std::size_t f) -> Status {
+      if (!workers_[number]) workers_[number] = std::make_unique<Worker>();
+      return digest_file(static_cast<std::uint32_t>(f), first[f], *workers_[number]);
+    });
+  }
+
+  Status digest_file(std::uint32_t file, std::uint32_t tensor, Worker& worker) {
+    const std::vector<Slab>& slabs = layout_.tensor_slabs();
+    std::size_t slab = 0;
+    const Slab* held = nullptr;
+    for (const TensorEntry& entry : layout_.files()[file].tensors) {
+      ChangedTensor& t = tensors_[tensor++];
+      if (!t.has_changed) continue;
+      Sha256Stream before, after;
+      for (std::uint64_t at = entry.begin; at < entry.end;) {
+        if (stop_ && stop_()) return fail(ErrorCode::interrupted, "interrupted");
+        while (slabs[slab].file != file || slabs[slab].offset + slabs[slab].length <= at) ++slab;
+        if (held != &slabs[slab]) P2PW_CHECK(read(slabs[slab], worker));
+        held = &slabs[slab];
+        std::uint64_t end = std::min<std::uint64_t>(entry.end, held->offset + held->length);
+        before.add(ByteView(worker.old.get(held->length)).subspan(at - held->offset, end - at));
+        after.add(ByteView(worker.now.get(held->length)).subspan(at - held->offset, end - at));
+        at = end;
+      }
+      t.before = before.finish();
+      t.after = after.finish();
     }
     return {};
   }
@@ -167,9 +284,16 @@ class SparseExport {
       }
     }
     nlohmann::ordered_json header;
-    header["__metadata__"] = {{"format", "p2pw-sparse-1"},
-                              {"parent_table_hash", delta_.info().parent_table.hex()},
-                              {"table_hash", delta_.info().table.hex()}};
+    nlohmann::ordered_json before = nlohmann::ordered_json::object(), after = before;
+    for (const ChangedTensor& t : tensors_) {
+      if (!t.has_changed) continue;
+      before[t.entry->name] = t.before.hex();
+      after[t.entry->name] = t.after.hex();
+    }
+    header["__metadata__"] = {{"format", "p2pw-sparse-1"}};
+    header["__metadata__"].update(source_.labels());
+    header["__metadata__"]["sha256_before"] = before.dump();
+    header["__metadata__"]["sha256"] = after.dump();
     std::uint64_t at = 0;
     auto add = [&](const std::string& name, std::string_view dtype, std::uint64_t elements, std::uint64_t bytes) {
       header[name] = {{"dtype", dtype}, {"shape", {elements}}, {"data_offsets", {at, at + bytes}}};
@@ -212,10 +336,9 @@ class SparseExport {
     return {};
   }
 
-  const DeltaFile& delta_;
-  const SlabReader& parent_;
+  const SparseSource& source_;
+  const Layout& layout_;
   const std::function<bool()>& stop_;
-  std::optional<Layout> layout_;
   std::vector<ChangedTensor> tensors_;
   std::vector<std::vector<Piece>> pieces_;  // of each tensor slab
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -225,16 +348,44 @@ class SparseExport {
 
 }  // namespace
 
-Result<SparseSummary> export_sparse(const std::filesystem::path& parent, const DeltaFile& delta,
+Result<SparseSummary> export_sparse(const std::filesystem::path& parent, std::span<const DeltaFile> deltas,
                                     const std::filesystem::path& target, const std::function<bool()>& stop) {
-  if (delta.info().kind != Kind::delta) {
+  if (deltas.empty()) return fail(ErrorCode::usage, "no delta to export");
+  for (const DeltaFile& delta : deltas) {
+    if (delta.info().kind == Kind::delta) continue;
     return fail(ErrorCode::usage, delta.path().string() + ": an anchor changes everything; it has no sparse form");
   }
   P2PW_TRY(Layout layout, Layout::scan(parent));
   SlabReader reader(parent, layout);
-  auto exported = SparseExport(delta, reader, stop).run(target);
-  if (!exported) return explain_failure(delta, reader, std::move(exported).error());
+  DeltaSource source(deltas, reader);
+  Status opened = source.open();
+  if (!opened) return explain_failure(deltas.front(), reader, std::move(opened).error());
+  auto exported = SparseExport(source, stop).run(target);
+  if (!exported) return explain_failure(deltas.front(), reader, std::move(exported).error());
   return exported;
+}
+
+Result<SparseSummary> export_sparse(const std::filesystem::path& parent, const DeltaFile& delta,
+                                    const std::filesystem::path& target, const std::function<bool()>& stop) {
+  return export_sparse(parent, std::span(&delta, 1), target, stop);
+}
+
+Result<SparseSummary> export_sparse(const SparseEnds& ends, const std::filesystem::path& target,
+                                    const std::function<bool()>& stop) {
+  P2PW_TRY(Layout old_layout, Layout::scan(ends.before));
+  P2PW_TRY(Layout new_layout, Layout::scan(ends.after));
+  auto shape = [](const Layout& layout) {
+    std::vector<std::tuple<std::string, std::string, Dtype, std::vector<std::uint64_t>, std::uint64_t>> tensors;
+    for (const FileEntry& file : layout.files()) {
+      for (const TensorEntry& t : file.tensors) tensors.emplace_back(file.path, t.name, t.dtype, t.shape, t.begin - file.header_bytes);
+    }
+    return tensors;
+  };
+  if (shape(old_layout) != shape(new_layout)) {
+    return fail(ErrorCode::unsupported, "the two versions have other tensors, or other files: load the whole checkpoint");
+  }
+  SlabReader before(ends.before, old_layout), after(ends.after, new_layout);
+  return SparseExport(CheckpointSource(ends, before, after), stop).run(target);
 }
 
 }  // namespace p2pw

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "chunker/make_delta.h"
 #include "protocol/limits.h"
@@ -24,9 +25,69 @@ class SparseExportTest : public ::testing::Test {
     P2PW_TRY(DeltaFile delta, DeltaFile::open(dir_ / "f"));
     return export_sparse(dir_ / "old", delta, dir_ / "sparse.safetensors", {});
   }
+  // Of one tensor in a file that was written.
+  std::map<std::string, std::string> metadata() {
+    const std::string file = testing::read_text(dir_ / "sparse.safetensors");
+    std::uint64_t length = 0;
+    std::memcpy(&length, file.data(), 8);
+    return nlohmann::json::parse(file.substr(8, length))["__metadata__"].get<std::map<std::string, std::string>>();
+  }
   testing::TempDir dir_;
   std::mt19937_64 random_;
 };
+
+// Three versions: the deltas of two steps, and the two ends themselves, give the same file but for the labels.
+TEST_F(SparseExportTest, SeveralVersionsFoldIntoOne) {
+  std::vector<testing::TestTensor> tensors;
+  for (const char* name : {"a", "b", "c"}) tensors.push_back(testing::random_tensor(random_, name, Dtype::bf16, 3000));
+  const auto first = tensors;
+  write("old", tensors);
+  tensors[0].data[10] ^= std::byte{1};
+  tensors[1].data[20] ^= std::byte{1};
+  write("middle", tensors);
+  tensors[0].data[10] ^= std::byte{1};  // back: no change over both
+  tensors[1].data[40] ^= std::byte{1};
+  write("new", tensors);
+  std::vector<DeltaFile> deltas;
+  for (auto [from, to] : {std::pair("old", "middle"), std::pair("middle", "new")}) {
+    ASSERT_TRUE(make_delta_file(dir_ / from, dir_ / to, dir_ / (std::string(to) + ".delta"), {}).ok());
+    auto opened = DeltaFile::open(dir_ / (std::string(to) + ".delta"));
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    deltas.push_back(std::move(*opened));
+  }
+  auto made = export_sparse(dir_ / "old", deltas, dir_ / "sparse.safetensors", {});
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->tensors, 1u);
+  EXPECT_EQ(made->elements, 2u);
+  auto folded = metadata();
+  EXPECT_EQ(folded["format"], "p2pw-sparse-1");
+  EXPECT_EQ(folded["parent_table_hash"], deltas[0].info().parent_table.hex());
+  EXPECT_EQ(folded["table_hash"], deltas[1].info().table.hex());
+  auto sha = nlohmann::json::parse(folded["sha256"]), before = nlohmann::json::parse(folded["sha256_before"]);
+  EXPECT_EQ(sha, (nlohmann::json{{"b", sha256(tensors[1].data).hex()}}));
+  EXPECT_EQ(before, (nlohmann::json{{"b", sha256(first[1].data).hex()}}));
+
+  SparseEnds ends{dir_ / "old", dir_ / "new", deltas[0].info().parent_table, deltas[1].info().table, 3, 5};
+  auto direct = export_sparse(ends, dir_ / "sparse.safetensors", {});
+  ASSERT_TRUE(direct.ok()) << direct.error().message;
+  EXPECT_EQ(direct->elements, made->elements);
+  auto labelled = metadata();
+  EXPECT_EQ(labelled["parent_version"], "3");
+  EXPECT_EQ(labelled["version"], "5");
+  labelled.erase("parent_version");
+  labelled.erase("version");
+  EXPECT_EQ(labelled, folded);
+
+  std::swap(deltas[0], deltas[1]);
+  EXPECT_EQ(export_sparse(dir_ / "middle", deltas, dir_ / "no", {}).error().code, ErrorCode::wrong_parent);
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "no"));
+}
+
+TEST_F(SparseExportTest, OtherTensorsHaveNoSparseForm) {
+  write("old", {testing::random_tensor(random_, "a", Dtype::bf16, 100)});
+  write("new", {testing::random_tensor(random_, "a", Dtype::bf16, 101)});
+  EXPECT_EQ(export_sparse(SparseEnds{dir_ / "old", dir_ / "new", {}, {}, 0, 0}, dir_ / "no", {}).error().code, ErrorCode::unsupported);
+}
 
 // Writing the values at the indices over the old tensors gives the new ones: for every dtype, over slab ends too.
 TEST_F(SparseExportTest, ScatteringTheValuesGivesTheNewTensors) {
