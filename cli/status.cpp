@@ -34,6 +34,11 @@ std::string channels(const api::StatusReply& status) {
             version_text(c.version_staged) + "  active " + version_text(c.version_active) + "  " + c.state + "  head " +
             c.head + (c.publishing ? "  (publishing)" : "") + "\n";
     if (!c.current.empty()) text += "  current: " + c.current + "\n";
+    if (c.hook != "none") {
+      text += "  engine: " + c.hook + ", " + (c.engine == "known" ? "serves " + c.engine_says : std::string("unknown what it serves"));
+      if (c.pause_ms > 0) text += printed(", paused for %.1f ms", c.pause_ms) + printed(" to load for %.1f ms", c.load_ms);
+      text += "\n";
+    }
     if (!c.problem.empty()) text += "  problem: " + c.problem + "\n";
   }
   return text;
@@ -51,6 +56,22 @@ std::string nodes(const api::StatusReply& status) {
                version_text(n->version_active), n->state, n->lag_seconds > 0 ? human_seconds(n->lag_seconds) : "-"});
   }
   return table.empty() ? "\nno nodes have reported yet\n" : "\n" + table.text();
+}
+
+std::string staleness(const api::StatusReply& status) {
+  std::string text;
+  for (const api::Staleness& s : status.staleness) {
+    if (s.nodes == 0) continue;
+    text += "\n" + s.channel + ": " + std::to_string(s.current) + " of " + std::to_string(s.nodes) + " nodes serve the newest version";
+    if (s.behind_1 + s.behind_2 + s.behind_more > 0) {
+      text += "; behind by 1: " + std::to_string(s.behind_1) + ", by 2: " + std::to_string(s.behind_2) + ", by more: " +
+              std::to_string(s.behind_more) + "; median " + human_seconds(s.seconds_median) + ", 95% " +
+              human_seconds(s.seconds_p95) + ", worst " + human_seconds(s.seconds_max);
+    }
+    if (s.unknown > 0) text += "; unknown: " + std::to_string(s.unknown);
+    text += "\n";
+  }
+  return text;
 }
 
 std::string links(const api::StatusReply& status) {
@@ -76,7 +97,7 @@ std::string copies(const api::StatusReply& status) {
 Status status(Console& console) {
   P2PW_TRY(ApiClient daemon, connect_daemon(console));
   P2PW_TRY(api::StatusReply reply, daemon.status());
-  console.answer(api::to_json(reply), heading(reply) + channels(reply) + nodes(reply) + links(reply) + copies(reply));
+  console.answer(api::to_json(reply), heading(reply) + channels(reply) + nodes(reply) + staleness(reply) + links(reply) + copies(reply));
   return {};
 }
 

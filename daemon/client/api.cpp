@@ -19,6 +19,11 @@ template <class V> void fields(V& v, ChannelStatus& s) {
   v("publishing", s.publishing);
   v("bundle_store_bytes", s.bundle_store_bytes);
   v("problem", s.problem);
+  v("hook", s.hook);
+  v("engine", s.engine);
+  v("engine_says", s.engine_says);
+  v("pause_ms", s.pause_ms);
+  v("load_ms", s.load_ms);
 }
 template <class V> void fields(V& v, NodeStatus& s) {
   v("node", s.node);
@@ -28,7 +33,20 @@ template <class V> void fields(V& v, NodeStatus& s) {
   v("version_staged", s.version_staged);
   v("version_active", s.version_active);
   v("state", s.state);
+  v("lag_versions", s.lag_versions);
   v("lag_seconds", s.lag_seconds);
+}
+template <class V> void fields(V& v, Staleness& s) {
+  v("channel", s.channel);
+  v("nodes", s.nodes);
+  v("current", s.current);
+  v("behind_1", s.behind_1);
+  v("behind_2", s.behind_2);
+  v("behind_more", s.behind_more);
+  v("unknown", s.unknown);
+  v("seconds_median", s.seconds_median);
+  v("seconds_p95", s.seconds_p95);
+  v("seconds_max", s.seconds_max);
 }
 template <class V> void fields(V& v, LinkStatus& s) {
   v("node", s.node);
@@ -64,6 +82,7 @@ template <class V> void fields(V& v, StatusReply& s) {
   v("nodes", s.nodes);
   v("links", s.links);
   v("copies", s.copies);
+  v("staleness", s.staleness);
 }
 template <class V> void fields(V& v, PeerStatus& s) {
   v("node", s.node);
@@ -117,6 +136,18 @@ template <class V> void fields(V& v, RotateReply& s) {
   v("finished", s.finished);
 }
 template <class V> void fields(V& v, ActivateRequest& s) { v("version", s.version); }
+template <class V> void fields(V& v, SparseRequest& s) {
+  v("from", s.from);
+  v("version", s.version);
+}
+template <class V> void fields(V& v, SparseReply& s) {
+  v("file", s.file);
+  v("from", s.from);
+  v("version", s.version);
+  v("bytes", s.bytes);
+  v("tensors", s.tensors);
+  v("changed_elements", s.changed_elements);
+}
 template <class V> void fields(V& v, ActionReply& s) {
   v("channel", s.channel);
   v("version_staged", s.version_staged);
@@ -225,6 +256,8 @@ Json to_json(const RotateRequest& value) { return write(value); }
 Json to_json(const RotateReply& value) { return write(value); }
 Json to_json(const ActivateRequest& value) { return write(value); }
 Json to_json(const ActionReply& value) { return write(value); }
+Json to_json(const SparseRequest& value) { return write(value); }
+Json to_json(const SparseReply& value) { return write(value); }
 
 template <class T>
 Result<T> from_json(const Json& json) {
@@ -257,6 +290,8 @@ P2PW_API_TYPE(RotateRequest)
 P2PW_API_TYPE(RotateReply)
 P2PW_API_TYPE(ActivateRequest)
 P2PW_API_TYPE(ActionReply)
+P2PW_API_TYPE(SparseRequest)
+P2PW_API_TYPE(SparseReply)
 #undef P2PW_API_TYPE
 
 ErrorCode code_from_name(std::string_view name) {

@@ -10,6 +10,7 @@
 //   POST /v1/channels/C/activate  ActivateRequest      -> ActionReply
 //   POST /v1/channels/C/rollback  {}                   -> ActionReply     the node's own slot (`rollback --local`)
 //   POST /v1/channels/C/release   {}                   -> ActionReply     the engine no longer reads the old slot
+//   POST /v1/channels/C/sparse    SparseRequest        -> SparseReply     a file that leads from one version to another
 //   GET  /metrics                                      -> Prometheus text
 //
 // Errors: HTTP status by http_status_of(code), body {"error": {"code", "message"}}.
@@ -48,6 +49,11 @@ struct ChannelStatus {
   bool publishing = false;            // a seed holds the channel's lock
   std::uint64_t bundle_store_bytes = 0;
   std::string problem;                // why it does not get on, with what to do; empty = nothing
+  std::string hook = "none";          // none, sglang, vllm, webhook, socket, exec
+  std::string engine = "none";        // known: it said that it serves version_active; unknown; none: no hook
+  std::string engine_says;            // the version that it named last
+  double pause_ms = 0;                // of the newest load: from pause to continue
+  double load_ms = 0;                 // of that, the engine's own loading
 };
 
 // One for each node and channel, as the nodes report it.
@@ -59,6 +65,7 @@ struct NodeStatus {
   std::uint64_t version_staged = 0;
   std::uint64_t version_active = 0;
   std::string state = "idle";  // idle, fetching, rebuilding, staged, activating, joining, unknown, frozen, offline
+  std::uint64_t lag_versions = 0;  // sealed versions that it does not serve yet; 0 also while unknown
   double lag_seconds = 0;      // since the first version that this node has not activated was sealed; 0 = none
 };
 
@@ -85,6 +92,20 @@ struct CopyStatus {
   std::uint64_t duplicate_bytes = 0;
 };
 
+// How far the nodes of a channel are behind its highest sealed version: without trainers, live nodes only.
+struct Staleness {
+  std::string channel;
+  std::uint64_t nodes = 0;
+  std::uint64_t current = 0;        // serve the highest sealed version
+  std::uint64_t behind_1 = 0;       // one version behind
+  std::uint64_t behind_2 = 0;       // two
+  std::uint64_t behind_more = 0;
+  std::uint64_t unknown = 0;        // nobody knows what their engine serves; not among the others
+  double seconds_median = 0;        // since the first version that a node does not serve was sealed
+  double seconds_p95 = 0;
+  double seconds_max = 0;
+};
+
 struct StatusReply {
   std::string node, name, region, role, software;
   std::uint64_t started_ms = 0;
@@ -93,6 +114,7 @@ struct StatusReply {
   std::vector<NodeStatus> nodes;
   std::vector<LinkStatus> links;
   std::vector<CopyStatus> copies;
+  std::vector<Staleness> staleness;
 };
 
 // A member of the fleet, and why there is or is no traffic with it.
@@ -162,6 +184,20 @@ struct ActionReply {
   std::string state;
 };
 
+// Both versions must stand whole on the node, one in each slot. 0 = the older, the newer of the two.
+struct SparseRequest {
+  std::uint64_t from = 0;
+  std::uint64_t version = 0;
+};
+struct SparseReply {
+  std::string file;            // safetensors, on this machine, until the next one is made; chunker/sparse_export.h
+  std::uint64_t from = 0;
+  std::uint64_t version = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t tensors = 0;
+  std::uint64_t changed_elements = 0;
+};
+
 Json to_json(const StatusReply&);
 Json to_json(const PeersReply&);
 Json to_json(const LogReply&);
@@ -173,6 +209,8 @@ Json to_json(const RotateRequest&);
 Json to_json(const RotateReply&);
 Json to_json(const ActivateRequest&);
 Json to_json(const ActionReply&);
+Json to_json(const SparseRequest&);
+Json to_json(const SparseReply&);
 
 // T: every struct above that has a to_json(). Errors: malformed, naming the key.
 template <class T>

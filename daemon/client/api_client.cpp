@@ -137,8 +137,8 @@ Result<std::string> ApiClient::exchange(const Request& request) {
 Result<std::string> ApiClient::get(const std::string& target, std::chrono::milliseconds patience) {
   return exchange({false, target, {}, patience});
 }
-Result<std::string> ApiClient::post(const std::string& target, const std::string& body) {
-  return exchange({true, target, body, kPatience});
+Result<std::string> ApiClient::post(const std::string& target, const std::string& body, std::chrono::milliseconds patience) {
+  return exchange({true, target, body, patience});
 }
 
 Result<api::StatusReply> ApiClient::status() { return parsed<api::StatusReply>(get("/v1/status")); }
@@ -170,6 +170,10 @@ Result<api::ActionReply> ApiClient::activate(const Channel& channel, const api::
 }
 Result<api::ActionReply> ApiClient::rollback(const Channel& channel) {
   return parsed<api::ActionReply>(post(channel_target(channel, "rollback"), "{}"));
+}
+Result<api::SparseReply> ApiClient::sparse(const Channel& channel, const api::SparseRequest& request) {
+  constexpr std::chrono::minutes kWholeCheckpoint{30};  // it is read from end to end
+  return parsed<api::SparseReply>(post(channel_target(channel, "sparse"), text_of(api::to_json(request)), kWholeCheckpoint));
 }
 Result<api::ActionReply> ApiClient::release(const Channel& channel) {
   return parsed<api::ActionReply>(post(channel_target(channel, "release"), "{}"));

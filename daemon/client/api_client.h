@@ -36,11 +36,12 @@ class ApiClient {
   Result<api::ActionReply> activate(const Channel& channel, const api::ActivateRequest& request);
   Result<api::ActionReply> rollback(const Channel& channel);
   Result<api::ActionReply> release(const Channel& channel);
+  Result<api::SparseReply> sparse(const Channel& channel, const api::SparseRequest& request);
   Result<std::string> metrics();
 
   // The body of a successful answer, for what has no call above.
   Result<std::string> get(const std::string& target, std::chrono::milliseconds patience = kPatience);
-  Result<std::string> post(const std::string& target, const std::string& body);
+  Result<std::string> post(const std::string& target, const std::string& body, std::chrono::milliseconds patience = kPatience);
 
   static constexpr std::chrono::milliseconds kPatience{30'000};
 

@@ -87,6 +87,69 @@ void read_bootstrap(TomlTable& table, BootstrapConfig& entry) {
   if (!is_host(entry.address)) table.wrong("address", "must be an address or host name");
 }
 
+void check_hook(TomlTable& table, const HookConfig& hook) {
+  static const std::set<std::string> kSglang = {"", "abort", "retract", "in_place"}, kVllm = {"", "abort", "wait", "keep"};
+  if (hook.over_http()) {
+    auto url = parse_engine_url(hook.url);
+    if (!url) return table.wrong("url", url.error().message);
+    if (!is_loopback(url->host) && url->host != "localhost" && !hook.remote) {
+      return table.wrong("url", "names another machine, where anybody who can connect decides what it serves: use a loopback "
+                                "address, or remote = true on a network that nobody else reaches");
+    }
+  }
+  if (hook.kind == HookKind::socket && (hook.socket.empty() || hook.socket.string().size() > kMaxSocketPath)) {
+    return table.wrong("socket", "must be the path of the engine's unix socket, of at most 107 characters");
+  }
+  if (hook.kind == HookKind::exec && (hook.command.empty() || !std::filesystem::path(hook.command.front()).is_absolute())) {
+    return table.wrong("command", "must be a list: an absolute path of a program, and its arguments");
+  }
+  if (hook.kind == HookKind::sglang && !kSglang.contains(hook.pause)) {
+    return table.wrong("pause", "must be \"abort\", \"retract\" or \"in_place\" for SGLang");
+  }
+  if (hook.kind == HookKind::vllm && !kVllm.contains(hook.pause)) {
+    return table.wrong("pause", "must be \"abort\", \"wait\" or \"keep\" for vLLM");
+  }
+  if (hook.kind == HookKind::sglang && hook.pause == "in_place" && hook.flush) {
+    table.wrong("flush", "must be false with pause = \"in_place\": SGLang refuses to flush while requests are held");
+  }
+}
+
+void read_hook(TomlTable& table, const std::filesystem::path& base, HookConfig& hook) {
+  table.require("kind");
+  table.parsed("kind", hook.kind, [](const std::string& s) { return parse_hook_kind(s); });
+  std::string socket;
+  table.text("url", hook.url);
+  table.text("token", hook.token);
+  table.flag("remote", hook.remote);
+  table.text("socket", socket);
+  if (!socket.empty()) hook.socket = base / socket;
+  table.texts("command", hook.command);
+  table.text("pause", hook.pause);
+  table.flag("flush", hook.flush);
+  table.flag("pass_path", hook.pass_path);
+  table.flag("verify", hook.verify);
+  auto seconds = [&table](const char* key, std::chrono::seconds& value, std::uint64_t low) {
+    std::uint64_t number = static_cast<std::uint64_t>(value.count());
+    table.integer(key, number, low, 86'400);
+    value = std::chrono::seconds(number);
+  };
+  seconds("load_seconds", hook.load_time, 1);
+  seconds("control_seconds", hook.control_time, 1);
+  seconds("retry_seconds", hook.retry_time, 0);
+  seconds("watch_seconds", hook.watch_time, 0);
+  table.integer("retries", hook.retries, 0, 100);
+  for (char c : hook.token) {
+    if (c < 0x21 || c > 0x7e) return table.wrong("token", "must be printable, without spaces");
+  }
+  check_hook(table, hook);
+}
+
+Result<bool> parse_activate(const std::string& text) {
+  if (text == "auto") return false;
+  if (text == "asked") return true;
+  return fail(ErrorCode::config, "must be \"auto\" or \"asked\", not \"" + text + "\"");
+}
+
 void read_channel(const std::string& name, TomlTable& table, const std::filesystem::path& base, ChannelConfig& channel) {
   auto parsed_name = Channel::parse(name);
   if (!parsed_name) return table.wrong("publisher", parsed_name.error().message);
@@ -100,6 +163,8 @@ void read_channel(const std::string& name, TomlTable& table, const std::filesyst
   std::string root;
   table.text("root", root);
   if (!root.empty()) channel.root = base / root;
+  table.parsed("activate", channel.activate_asked, parse_activate);
+  if (table.has("hook")) table.table("hook", [&](TomlTable& t) { read_hook(t, base, channel.hook); });
 }
 
 void read_links(TomlTable& table, LinksConfig& links) {
@@ -164,6 +229,11 @@ void check_whole(TomlTable& top, const Config& config) {
   std::set<NodeKey> keys;
   for (const AllowConfig& entry : config.allow) {
     if (!keys.insert(entry.key).second) top.wrong("allow", "names the key " + entry.key.hex() + " twice");
+  }
+  for (const ChannelConfig& channel : config.channels) {
+    if (config.node.role == Role::trainer && channel.hook) {
+      top.wrong("channels", "a trainer has no hook: the engine of channel " + channel.name.str() + " belongs to a node of its own");
+    }
   }
   for (const auto& socket : {config.api_socket(), config.publish_socket()}) {
     if (socket.string().size() <= kMaxSocketPath) continue;

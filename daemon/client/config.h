@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/client/hook_config.h"
 #include "daemon/client/paths.h"
 #include "protocol/ids.h"
 #include "protocol/signing.h"
@@ -59,6 +60,8 @@ struct ChannelConfig {
   unsigned slots = 2;               // 1: `current` is absent while patching
   std::chrono::seconds grace{30};   // how long the old slot stays untouched after a switch, when an engine has a hook
   std::filesystem::path root;       // where the slots lie; defaults to channels/NAME in the state folder
+  bool activate_asked = false;      // activate = "asked": a staged version waits for `p2pw activate` or POST /hot_load
+  HookConfig hook;                  // [channels.NAME.hook]; a trainer has none
 };
 
 // [links]

@@ -76,6 +76,31 @@ void write_bootstrap(Writer& w, const BootstrapConfig& entry) {
   w.put_if("trainer", true, entry.trainer);
 }
 
+void write_hook(Writer& w, const std::string& channel, const HookConfig& hook) {
+  HookConfig standard;
+  auto seconds = [](std::chrono::seconds value) { return static_cast<std::uint64_t>(value.count()); };
+  w.section("[channels." + quoted(channel) + ".hook]");
+  w.put("kind", std::string(name_of(hook.kind)));
+  w.put_if("url", hook.url, !hook.url.empty());
+  w.put_if("token", hook.token, !hook.token.empty());
+  w.put("remote", hook.remote, standard.remote);
+  w.put_if("socket", hook.socket.string(), !hook.socket.empty());
+  if (!hook.command.empty()) {
+    std::string list;
+    for (const std::string& word : hook.command) list += (list.empty() ? "" : ", ") + quoted(word);
+    w.raw("command = [" + list + "]");
+  }
+  w.put_if("pause", hook.pause, !hook.pause.empty());
+  w.put("flush", hook.flush, standard.flush);
+  w.put("pass_path", hook.pass_path, standard.pass_path);
+  w.put("verify", hook.verify, standard.verify);
+  w.put("load_seconds", seconds(hook.load_time), seconds(standard.load_time));
+  w.put("control_seconds", seconds(hook.control_time), seconds(standard.control_time));
+  w.put("retries", std::uint64_t{hook.retries}, std::uint64_t{standard.retries});
+  w.put("retry_seconds", seconds(hook.retry_time), seconds(standard.retry_time));
+  w.put("watch_seconds", seconds(hook.watch_time), seconds(standard.watch_time));
+}
+
 void write_channel(Writer& w, const Config& config, const ChannelConfig& channel) {
   ChannelConfig standard;
   w.section("[channels." + quoted(channel.name.str()) + "]");
@@ -84,6 +109,8 @@ void write_channel(Writer& w, const Config& config, const ChannelConfig& channel
   w.put("grace_seconds", static_cast<std::uint64_t>(channel.grace.count()),
         static_cast<std::uint64_t>(standard.grace.count()));
   w.put_if("root", config.channel_root(channel.name).string(), w.all() || !channel.root.empty());
+  w.put("activate", std::string(channel.activate_asked ? "asked" : "auto"), std::string("auto"));
+  if (channel.hook) write_hook(w, channel.name.str(), channel.hook);
 }
 
 void write_links(Writer& w, const Config& config) {

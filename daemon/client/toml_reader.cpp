@@ -33,6 +33,19 @@ void TomlTable::text(const char* key, std::string& value) {
   if (auto found = optional_text(key)) value = *found;
 }
 
+void TomlTable::texts(const char* key, std::vector<std::string>& values) {
+  const toml::node* node = find(key);
+  if (node == nullptr) return;
+  const toml::array* list = node->as_array();
+  if (list == nullptr) return wrong(key, "must be a list of texts, like [\"/usr/bin/program\", \"--option\"]");
+  values.clear();
+  for (const toml::node& element : *list) {
+    auto text = element.value_exact<std::string>();
+    if (!text || text->find('\0') != std::string::npos) return wrong(key, "must be a list of texts without NUL characters");
+    values.push_back(*text);
+  }
+}
+
 void TomlTable::flag(const char* key, bool& value) {
   const toml::node* node = find(key);
   if (node == nullptr) return;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <toml++/toml.h>
 
@@ -34,6 +35,7 @@ class TomlTable {
       : table_(table), path_(std::move(path)), problem_(&problem) {}
 
   void text(const char* key, std::string& value);
+  void texts(const char* key, std::vector<std::string>& values);  // a list
   void flag(const char* key, bool& value);
   void number(const char* key, std::uint64_t& value, std::uint64_t low, std::uint64_t high);
   template <class Integer>

@@ -16,6 +16,7 @@ struct ApiRequest {
   std::string path;                          // "/v1/status", percent-decoded
   std::map<std::string, std::string> query;  // decoded
   std::string body;
+  std::string deployment;                    // of the header fireworks-deployment: /hot_load
 };
 
 struct ApiHeaders {

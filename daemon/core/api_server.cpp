@@ -69,6 +69,8 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     auto target = request.target();
     auto method = request.method_string();
     ApiRequest call = parse_target({method.data(), method.size()}, {target.data(), target.size()});
+    auto deployment = request["fireworks-deployment"];
+    call.deployment.assign(deployment.data(), deployment.size());
     call.body = std::move(request.body());
     stream_.expires_never();  // a long poll ends by itself
     held_ = this->shared_from_this();  // until the reply, which may come at once

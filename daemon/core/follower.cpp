@@ -53,7 +53,7 @@ Follower::Follower(const Config& config, const ChannelConfig& channel, FollowerP
 Follower::~Follower() = default;
 
 Result<std::unique_ptr<Follower>> Follower::open(const Config& config, const ChannelConfig& channel, FileSystem& files,
-                                                 FollowerPools pools, FollowerHost& host) {
+                                                 FollowerPools pools, FollowerHost& host, std::unique_ptr<EngineHook> hook) {
   std::unique_ptr<Follower> follower(new Follower(config, channel, pools, host));
   SlotPlaces places{config.channel_root(channel.name), {}, {}};
   places.single = channel.slots == 1;
@@ -73,7 +73,9 @@ Result<std::unique_ptr<Follower>> Follower::open(const Config& config, const Cha
   ActivationEvents& activation_events = *follower;
   follower->rebuilder_ = std::make_unique<Rebuilder>(*follower->slots_, pools.work, rebuild_events);
   follower->open_certifier();
+  follower->sparse_ = std::make_unique<SparseMaker>(*follower->slots_, pools.work, places.channel / "sparse");
   ActivationOptions options;
+  options.channel = channel.name;
   options.grace = channel.grace;
   SlabExchange::World world;
   world.neighbours = [&host] { return host.neighbours(); };
@@ -87,7 +89,14 @@ Result<std::unique_ptr<Follower>> Follower::open(const Config& config, const Cha
   };
   follower->exchange_ = std::make_unique<SlabExchange>(follower->log_, *follower->slots_, *follower->rebuilder_,
                                                        pools.work, std::move(world));
-  follower->activation_ = std::make_unique<Activation>(*follower->slots_, pools.work, nullptr, activation_events, options);
+  // The hook keeps its own times; this is for one that never answers: all steps of a load, and continue said four times.
+  options.time_out = 2 * channel.hook.load_time + 8 * channel.hook.control_time;
+  options.watch = channel.hook.watch_time;
+  options.retry = channel.hook.retry_time;
+  options.retries = channel.hook.retries;
+  follower->hook_ = std::move(hook);
+  follower->activation_ =
+      std::make_unique<Activation>(*follower->slots_, pools.work, follower->hook_.get(), activation_events, options);
   return follower;
 }
 
@@ -104,7 +113,7 @@ void Follower::resume() {
   bundles_.remove_strangers();
   // Staged by the process before, which ended before `current` was switched.
   auto staged = slots_->standby()->staged();
-  if (staged && staged->version() > version_active()) version_staged(*staged);
+  if (staged && staged->version() > version_current()) version_staged(*staged);
   host_.state_changed(channel());
 }
 
@@ -181,7 +190,7 @@ void Follower::secrets_changed() {
   for (const Run* run : log_.open_runs()) waiting.push_back(run->id());
   for (const RunId& id : waiting) {
     const Run* run = log_.run(id);
-    if (!run || bundles_of_.contains(id) || run->version() <= version_active() || !host_.secret(run->open().secret_id)) continue;
+    if (!run || bundles_of_.contains(id) || run->version() <= version_current() || !host_.secret(run->open().secret_id)) continue;
     run_opened(*run);
     for (const auto& [index, record] : run->bundles()) bundle_known(*run, index);
     if (run->state() == RunState::sealed) run_sealed(*run);
@@ -378,16 +387,25 @@ void Follower::version_staged(const StagedVersion& staged) {
   times_[staged.version()].staged = host_.wall_now();
   host_.event(channel(), "staged", staged.version(), "slot " + std::string(name_of(staged.slot())));
   host_.state_changed(channel());
-  activation_->activate(staged, host_.steady_now());
+  bool wanted = wanted_ && wanted_->first <= staged.version();
+  std::optional<bool> flush = wanted ? wanted_->second : std::nullopt;
+  if (wanted) wanted_.reset();
+  // The first version is what an engine starts with.
+  if (wanted || !channel_.activate_asked || !slots_->active_version()) activation_->activate(staged, host_.steady_now(), flush);
 }
 
-Status Follower::activate(Version version) {
+void Follower::want(Version version, std::optional<bool> flush) {
+  if (version <= version_active() || activate(version, flush).ok()) return;
+  wanted_ = {version, flush};
+}
+
+Status Follower::activate(Version version, std::optional<bool> flush) {
   if (version.value() > 0 && version == version_active()) return {};
   if (!staged_ || staged_->version() != version) {
     return fail(ErrorCode::not_found, "version " + std::to_string(version.value()) + " of channel " + channel().str() +
                                           " is not staged on this node; p2pw status shows what is");
   }
-  activation_->activate(*staged_, host_.steady_now());
+  activation_->activate(*staged_, host_.steady_now(), flush);
   return {};
 }
 
@@ -401,8 +419,26 @@ void Follower::version_active(const StagedVersion& version) {
 
 void Follower::activation_failed(const StagedVersion& version, const Error& error) {
   problem_ = "version " + std::to_string(version.version().value()) + " is not active: " + error.message;
+  problem_is_engine_ = false;
   spdlog::error("channel {}: {}", channel().str(), problem_);
   host_.event(channel(), "activation-failed", version.version(), error.message);
+  host_.state_changed(channel());
+}
+
+void Follower::engine_changed() {
+  const EngineFacts& engine = activation_->engine();
+  if (engine.known) {
+    if (problem_is_engine_) problem_.clear();
+    problem_is_engine_ = false;
+    VersionTimes& times = times_[version_active()];
+    if (!times.active) times.active = host_.wall_now();
+    host_.event(channel(), "engine-known", version_active(), "it serves version " + std::to_string(version_active().value()));
+  } else {
+    problem_ = "it is unknown what the engine serves: " + engine.reason;
+    problem_is_engine_ = true;
+    spdlog::warn("channel {}: {}", channel().str(), problem_);
+    host_.event(channel(), "engine-unknown", {}, engine.reason);
+  }
   host_.state_changed(channel());
 }
 
@@ -505,7 +541,7 @@ std::vector<Follower::Kept> Follower::retention(bool drop) {
 
 // The bundles of all versions above it lie here, complete.
 Version Follower::keeps_above() const {
-  Version above = version_active();
+  Version above = version_current();
   for (const Run* run = log_.version(above); run && run->state() == RunState::sealed; run = log_.version(above)) {
     auto bundles = bundles_of_.find(run->id());
     if (bundles == bundles_of_.end() || run->open().kind == Kind::anchor) break;
@@ -541,7 +577,7 @@ void Follower::open_certifier() {
 
 void Follower::consider_certificate() {
   if (replaying_ || activation_->state() != ActivationState::idle) return;
-  if (const CertifyRecord* certificate = log_.certificate(version_active())) certifier_->check(*certificate);
+  if (const CertifyRecord* certificate = log_.certificate(version_current())) certifier_->check(*certificate);
 }
 
 void Follower::certificate_failed(Version version, const std::vector<SlabId>& wrong) {
@@ -583,13 +619,15 @@ bool Follower::exchange_message(const NodeKey& peer, const wire::LinkMessage& me
 Version Follower::version_sealed() const { return log_.highest_sealed(); }
 SealHash Follower::sealed_hash() const { return log_.highest_seal(); }
 
-Version Follower::version_active() const {
+Version Follower::version_active() const { return activation_->served(); }
+
+Version Follower::version_current() const {
   auto active = slots_->active_version();
   return active ? active->version() : Version();
 }
 
 Version Follower::version_staged() const {
-  return std::max(staged_ ? staged_->version() : Version(), version_active());
+  return std::max(staged_ ? staged_->version() : Version(), version_current());
 }
 
 bool Follower::settled() const {
@@ -597,7 +635,7 @@ bool Follower::settled() const {
   return at_the_end && activation_->state() == ActivationState::idle;
 }
 
-Version Follower::highest_used() const { return std::max(log_.highest_seen(), version_active()); }
+Version Follower::highest_used() const { return std::max(log_.highest_seen(), version_current()); }
 
 std::uint64_t Follower::used_bytes(Version version) const {
   const Run* run = log_.version(version);
@@ -626,7 +664,10 @@ std::string Follower::head_state() const {
 }
 
 std::string Follower::state() const {
-  if (activation_->state() != ActivationState::idle) return "activating";
+  // The watch is no activation, and what is not known stays unknown while it is found out.
+  bool changing = activation_->state() != ActivationState::idle && activation_->state() != ActivationState::asking;
+  if (!activation_->engine().known && slots_->active_version()) return "unknown";
+  if (changing) return "activating";
   if (version_staged() > version_active()) return "staged";
   auto progress = rebuilder_->progress();
   if (progress.target.value() != 0 && !progress.catching_up) {

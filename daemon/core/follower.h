@@ -18,6 +18,7 @@
 #include "daemon/core/rebuild.h"
 #include "daemon/core/record_file.h"
 #include "daemon/core/slab_exchange.h"
+#include "daemon/core/sparse_maker.h"
 #include "daemon/core/work_pool.h"
 #include "daemon/spread/world.h"
 #include "protocol/channel_log.h"
@@ -72,8 +73,9 @@ struct FollowerPools {
 class Follower : private RebuildEvents, private ActivationEvents {
  public:
   // Opens slots, records and bundles as they were left. Errors: io, no_space, config.
+  // `hook`: the channel's engine; null = none.
   static Result<std::unique_ptr<Follower>> open(const Config& config, const ChannelConfig& channel, FileSystem& files,
-                                                FollowerPools pools, FollowerHost& host);
+                                                FollowerPools pools, FollowerHost& host, std::unique_ptr<EngineHook> hook);
   ~Follower() override;
 
   const Channel& channel() const { return channel_.name; }
@@ -121,7 +123,12 @@ class Follower : private RebuildEvents, private ActivationEvents {
   // A version that was begun here and will not be finished (the seed died).
   void give_up_run(const RunId& run);
   // Makes the staged version active; one that is active already is fine. Errors: not_found (it is not staged here).
-  Status activate(Version version);
+  // `flush` overrides what the hook does with the engine's cache.
+  Status activate(Version version, std::optional<bool> flush = std::nullopt);
+  // The same, now or as soon as it is staged.
+  void want(Version version, std::optional<bool> flush);
+  Status go_back() { return activation_->go_back(host_.steady_now()); }
+  SparseMaker& sparse() { return *sparse_; }
   void release_engine() {
     activation_->release();
     slots_->let_go();
@@ -134,7 +141,9 @@ class Follower : private RebuildEvents, private ActivationEvents {
   Version version_sealed() const;
   SealHash sealed_hash() const;  // of version_sealed(); zero for none
   Version version_staged() const;
-  Version version_active() const;
+  Version version_active() const;   // that the engine serves, as far as it said so; 0 = unknown, or none
+  Version version_current() const;  // that `current` names, whatever the engine serves; 0 = none
+  const EngineFacts& engine() const { return activation_->engine(); }
   std::string state() const;      // the words of NodeState.state
   const std::string& problem() const { return problem_; }
   std::string head_state() const;  // live, frozen, none
@@ -185,6 +194,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
   void version_active(const StagedVersion& version) override;
   void activation_failed(const StagedVersion& version, const Error& error) override;
   void standby_released() override;
+  void engine_changed() override;
 
   const Config& config_;
   ChannelConfig channel_;
@@ -195,6 +205,8 @@ class Follower : private RebuildEvents, private ActivationEvents {
   BundleStore bundles_;
   std::unique_ptr<SlotPair> slots_;
   std::unique_ptr<Rebuilder> rebuilder_;
+  std::unique_ptr<SparseMaker> sparse_;
+  std::unique_ptr<EngineHook> hook_;
   std::unique_ptr<Activation> activation_;
   std::unique_ptr<SlabExchange> exchange_;
   std::unique_ptr<Certifier> certifier_;
@@ -204,7 +216,9 @@ class Follower : private RebuildEvents, private ActivationEvents {
   std::map<Version, VersionTimes> times_;
   std::map<Version, std::vector<NodeKey>> live_at_seal_;
   std::optional<StagedVersion> staged_;
+  std::optional<std::pair<Version, std::optional<bool>>> wanted_;  // asked for, and not staged yet
   std::string problem_;
+  bool problem_is_engine_ = false;
   std::optional<SteadyTime> retry_at_, retired_at_;
   bool replaying_ = false;  // records of the disk: they are no news to anybody
   std::shared_ptr<int> alive_ = std::make_shared<int>();  // what comes back from a pool asks whether we still are

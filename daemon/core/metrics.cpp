@@ -39,6 +39,52 @@ void channels(Node& node, Text& out) {
   }
 }
 
+void engines(Node& node, Text& out) {
+  out.family("p2pw_engine_known", "gauge", "1 while the engine's last answer says that it serves what this node reports as active");
+  for (auto& [channel, f] : node.followers()) {
+    if (f->config().hook) out.sample("p2pw_engine_known", fmt::format("channel=\"{}\"", channel.str()), f->engine().known ? 1 : 0);
+  }
+  auto family = [&](const char* name, const char* type, const char* help, auto value) {
+    out.family(name, type, help);
+    for (auto& [channel, f] : node.followers()) {
+      if (f->config().hook) out.sample(name, fmt::format("channel=\"{}\"", channel.str()), value(f->engine()));
+    }
+  };
+  auto seconds = [](std::chrono::microseconds time) { return static_cast<double>(time.count()) / 1e6; };
+  family("p2pw_engine_loads_total", "counter", "Loads that the engine was told, those that went back included",
+         [](const EngineFacts& e) { return e.loads; });
+  family("p2pw_activation_failures_total", "counter", "Versions that did not become active when they were tried",
+         [](const EngineFacts& e) { return e.failures; });
+  family("p2pw_engine_pause_seconds", "gauge", "From pause to continue, newest load",
+         [&](const EngineFacts& e) { return seconds(e.last_load.paused); });
+  family("p2pw_engine_load_seconds", "gauge", "Of that, the engine's own loading",
+         [&](const EngineFacts& e) { return seconds(e.last_load.loading); });
+}
+
+void staleness(Node& node, Text& out) {
+  auto all = fleet_staleness(node);
+  out.family("p2pw_nodes_behind", "gauge", "Nodes by how many sealed versions their engine is behind");
+  for (const api::Staleness& s : all) {
+    auto row = [&](const char* versions, std::uint64_t nodes) {
+      out.sample("p2pw_nodes_behind", fmt::format("channel=\"{}\",versions=\"{}\"", s.channel, versions), nodes);
+    };
+    row("0", s.current);
+    row("1", s.behind_1);
+    row("2", s.behind_2);
+    row("more", s.behind_more);
+    row("unknown", s.unknown);
+  }
+  out.family("p2pw_staleness_seconds", "gauge", "Over the nodes: since the first version that a node does not serve was sealed");
+  for (const api::Staleness& s : all) {
+    auto row = [&](const char* quantile, double value) {
+      out.sample("p2pw_staleness_seconds", fmt::format("channel=\"{}\",quantile=\"{}\"", s.channel, quantile), value);
+    };
+    row("0.5", s.seconds_median);
+    row("0.95", s.seconds_p95);
+    row("1", s.seconds_max);
+  }
+}
+
 void links(Node& node, Text& out) {
   struct Sum {
     std::uint64_t payload = 0, control = 0, received = 0;
@@ -111,6 +157,8 @@ void spreading(Node& node, Text& out) {
 std::string metrics_text(Node& node) {
   Text out;
   channels(node, out);
+  engines(node, out);
+  staleness(node, out);
   links(node, out);
   spreading(node, out);
   out.family("p2pw_members", "gauge", "Live members of the fleet, this one included");

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "daemon/client/version.h"
+#include "daemon/core/engine_conversation.h"
 #include "daemon/core/node_api.h"
 #include "daemon/core/secrets.h"
 
@@ -131,7 +132,11 @@ Status Node::open_links(SwarmFactory swarm) {
 
 Status Node::open_channels() {
   for (const ChannelConfig& channel : config_.channels) {
-    P2PW_TRY(auto follower, Follower::open(config_, channel, real_file_system(), {*pool_, *puts_}, *this));
+    auto engine = make_conversation(io_, channel.hook);
+    if (engine) {
+      engine->on_line = [this, name = channel.name](const std::string& line) { events_.add(name, "engine", {}, line); };
+    }
+    P2PW_TRY(auto follower, Follower::open(config_, channel, real_file_system(), {*pool_, *puts_}, *this, std::move(engine)));
     Follower& opened = *follower;
     followers_[channel.name] = std::move(follower);
     if (config_.node.role != Role::trainer) continue;
@@ -239,6 +244,16 @@ std::string Node::name_of_node(const NodeKey& key) const {
   auto view = roster_->view(key);
   if (key == roster_->self().key) return config_.node.name;
   return view && !view->info.name.empty() ? view->info.name : key.short_hex();
+}
+
+void Node::name_version(const Channel& channel, Version version, const std::string& name) {
+  version_names_[{channel, version}] = name;
+  while (version_names_.size() > 1000) version_names_.erase(version_names_.begin());
+}
+
+std::string Node::version_name(const Channel& channel, Version version) const {
+  auto it = version_names_.find({channel, version});
+  return it == version_names_.end() ? std::to_string(version.value()) : it->second;
 }
 
 void Node::event(const Channel& channel, const std::string& event, Version version, const std::string& detail) {

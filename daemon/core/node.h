@@ -67,6 +67,9 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   };
   const std::map<std::tuple<Channel, Version, Region>, Sent>& sent() const { return sent_; }
   std::string name_of_node(const NodeKey& key) const override;
+  // What a trainer called a version (hot_load.h); its number when nothing else.
+  void name_version(const Channel& channel, Version version, const std::string& name);
+  std::string version_name(const Channel& channel, Version version) const;
 
   // FollowerHost
   WallTime wall_now() const override;
@@ -176,6 +179,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   bool clock_told_ = false;
   std::map<std::tuple<Channel, Version, Region>, Sent> sent_;
   std::vector<std::function<bool()>> waiters_;
+  std::map<std::pair<Channel, Version>, std::string> version_names_;  // of the newest versions
   boost::asio::steady_timer timer_;
   std::unique_ptr<EnrolClient> enrol_client_;
   std::size_t enrol_attempts_ = 0;

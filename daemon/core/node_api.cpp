@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/client/version.h"
+#include "daemon/core/hot_load.h"
 #include "daemon/core/node.h"
 
 namespace p2pw {
@@ -24,6 +25,14 @@ std::uint64_t number(const ApiRequest& request, const std::string& key, std::uin
   auto it = request.query.find(key);
   if (it == request.query.end()) return fallback;
   std::uint64_t value = fallback;
+  std::from_chars(it->second.data(), it->second.data() + it->second.size(), value);
+  return value;
+}
+
+double fraction(const ApiRequest& request, const std::string& key, double fallback) {
+  auto it = request.query.find(key);
+  if (it == request.query.end()) return fallback;
+  double value = fallback;
   std::from_chars(it->second.data(), it->second.data() + it->second.size(), value);
   return value;
 }
@@ -51,6 +60,14 @@ api::ChannelStatus channel_status(Node& node, Follower& follower) {
   s.publishing = node.publisher() && node.publisher()->publishing(follower.channel());
   s.bundle_store_bytes = follower.bundles().bytes();
   s.problem = follower.problem();
+  const EngineFacts& engine = follower.engine();
+  s.hook = name_of(follower.config().hook.kind);
+  if (follower.config().hook) {
+    s.engine = engine.known ? "known" : "unknown";
+    s.engine_says = engine.says;
+    s.pause_ms = millis(engine.last_load.paused);
+    s.load_ms = millis(engine.last_load.loading);
+  }
   return s;
 }
 
@@ -91,6 +108,25 @@ double lag_seconds(Node& node, const wire::NodeState& state) {
   return 0;
 }
 
+// Sealed versions that a node does not serve yet.
+std::uint64_t lag_versions(Node& node, const wire::NodeState& state) {
+  auto channel = Channel::parse(state.channel());
+  Follower* follower = channel.ok() ? node.follower(*channel) : nullptr;
+  if (!follower || state.state() == "unknown") return 0;
+  std::uint64_t sealed = follower->version_sealed().value(), behind = 0;
+  for (std::uint64_t v = sealed; v > state.version_active() && sealed - v < 1000; --v) {
+    const Run* run = follower->log().version(Version(v));
+    if (run && run->state() == RunState::sealed) ++behind;
+  }
+  return behind;
+}
+
+bool is_trainer(Node& node, const wire::NodeState& state) {
+  auto key = NodeKey::from(state.node());
+  const Member* member = key ? node.roster().find(*key) : nullptr;
+  return member && member->trainer;
+}
+
 api::StatusReply status(Node& node) {
   api::StatusReply r;
   r.node = node.key().hex();
@@ -104,8 +140,9 @@ api::StatusReply status(Node& node) {
   for (const wire::NodeState& state : node.states().all()) {
     auto key = NodeKey::from(state.node()).value_or(NodeKey{});
     r.nodes.push_back({key.hex(), state.name(), state.channel(), state.region(), state.version_staged(),
-                       state.version_active(), state.state(), lag_seconds(node, state)});
+                       state.version_active(), state.state(), lag_versions(node, state), lag_seconds(node, state)});
   }
+  r.staleness = fleet_staleness(node);
   for (const NodeKey& peer : node.hub().links()) r.links.push_back(link_status(node, peer));
   for (auto& [key, sent] : node.sent()) {
     auto& [channel, version, region] = key;
@@ -171,7 +208,7 @@ api::WaitReply count_active(Node& node, const Follower& follower, Version versio
 
 void wait_for_fleet(Node& node, Follower& follower, const ApiRequest& request, ApiServer::Reply reply) {
   Version version(number(request, "version", follower.version_sealed().value()));
-  double percent = static_cast<double>(number(request, "percent", 100));
+  double percent = fraction(request, "percent", 100);
   bool of_live = text(request, "of") == "live";
   auto deadline = node.steady_now() + std::chrono::seconds(std::min<std::uint64_t>(number(request, "timeout", 0), 86'400));
   auto answer = [&node, &follower, version, percent, of_live, deadline, reply]() {
@@ -210,6 +247,16 @@ ApiResponse gc(Follower& follower, bool drop) {
   return {200, out.dump(), "application/json"};
 }
 
+void make_sparse(Follower& follower, const ApiRequest& request, const ApiServer::Reply& reply) {
+  auto wanted = api::parse<api::SparseRequest>(request.body.empty() ? "{}" : request.body);
+  if (!wanted.ok()) return reply(error_response(wanted.error()));
+  follower.sparse().make(Version(wanted->from), Version(wanted->version), [reply](Result<SparseHandOver> made) {
+    if (!made.ok()) return reply(error_response(made.error()));
+    reply(json_response(api::SparseReply{made->file.string(), made->from.value(), made->to.value(), made->summary.bytes,
+                                         made->summary.tensors, made->summary.elements}));
+  });
+}
+
 void answer_channel(Node& node, const ApiRequest& request, const ApiServer::Reply& reply) {
   constexpr std::string_view kPrefix = "/v1/channels/";
   auto rest = std::string_view(request.path).substr(kPrefix.size());
@@ -224,9 +271,10 @@ void answer_channel(Node& node, const ApiRequest& request, const ApiServer::Repl
   if (verb == "gc") return reply(gc(*follower, request.method == "POST"));
   if (verb == "activate" && request.method == "POST") return reply(activate(*follower, request));
   if (verb == "rollback" && request.method == "POST") {
-    auto switched = follower->slots().switch_back();
+    auto switched = follower->go_back();
     return reply(switched.ok() ? json_response(action_reply(*follower)) : error_response(switched.error()));
   }
+  if (verb == "sparse" && request.method == "POST") return make_sparse(*follower, request, reply);
   if (verb == "release" && request.method == "POST") {
     follower->release_engine();
     return reply(json_response(action_reply(*follower)));
@@ -262,6 +310,15 @@ void answer_rotate(Node& node, const ApiRequest& request, const ApiServer::Reply
 
 }  // namespace
 
+std::vector<api::Staleness> fleet_staleness(Node& node) {
+  std::vector<NodeLag> lags;
+  for (const wire::NodeState& state : node.states().all()) {
+    if (state.state() == "offline" || is_trainer(node, state)) continue;
+    lags.push_back({state.channel(), state.state() == "unknown", lag_versions(node, state), lag_seconds(node, state)});
+  }
+  return staleness_of(lags);
+}
+
 void answer_api(Node& node, ApiRequest request, ApiServer::Reply reply) {
   bool get = request.method == "GET";
   if (get && request.path == "/v1/status") return reply(json_response(status(node)));
@@ -273,6 +330,7 @@ void answer_api(Node& node, ApiRequest request, ApiServer::Reply reply) {
   if (get && request.path == "/metrics") return reply({200, metrics_text(node), "text/plain; version=0.0.4"});
   if (request.method == "POST" && request.path == "/v1/fleet-secret") return answer_rotate(node, request, reply);
   if (!get && request.path == "/v1/tokens") return answer_token(node, request, reply);
+  if (request.path.starts_with(kHotLoadPath)) return answer_hot_load(node, request, reply);
   if (request.path.starts_with("/v1/channels/")) return answer_channel(node, request, reply);
   reply(error_response(fail(ErrorCode::not_found, "no such resource: " + request.method + " " + request.path)));
 }

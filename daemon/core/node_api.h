@@ -2,12 +2,16 @@
 #pragma once
 
 #include "daemon/core/api_server.h"
+#include "daemon/core/staleness.h"
 
 namespace p2pw {
 
 class Node;
 
 void answer_api(Node& node, ApiRequest request, ApiServer::Reply reply);
+
+// Without trainers, and without nodes that are offline.
+std::vector<api::Staleness> fleet_staleness(Node& node);
 
 // Prometheus text; the table of names is in METRICS.md.
 std::string metrics_text(Node& node);

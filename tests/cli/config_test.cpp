@@ -50,6 +50,7 @@ TEST(Config, EveryKeyIsReadAndWrittenAgain) {
       "[listen]\naddress = \"0.0.0.0\"\nport = 5000\nswarm_port = 0\nadvertise = \"t.example\"\n"
       "[[bootstrap]]\naddress = \"t2.example\"\nport = 5001\nkey = \"" + kNodeKey + "\"\nregion = \"us\"\ntrainer = true\n"
       "[channels.\"policy.v2\"]\npublisher = \"" + publisher_line() + "\"\nslots = 1\ngrace_seconds = 5\nroot = \"/mnt/x\"\n"
+      "activate = \"asked\"\n"
       "[links]\nstripes = 8\ncongestion = \"bbr\"\nwan_rate_limit_mbit = 200\n"
       "[tree]\nroot_children = 2\nfan_out = 3\n[placement]\ncandidates = 2\n"
       "[[allow]]\nkey = \"" + kNodeKey + "\"\nregion = \"us\"\nbootstrap = true\n"
@@ -188,6 +189,37 @@ TEST(FleetSecrets, NewestFirstAndOnce) {
   std::ofstream(paths.fleet() / "0003.secret") << "nonsense";
   chmod((paths.fleet() / "0003.secret").c_str(), 0600);
   EXPECT_FALSE(load_fleet_secrets(paths).ok());
+}
+
+TEST(Config, AHookIsReadAndWrittenAgain) {
+  std::string node = minimal() + "[channels.policy]\npublisher = \"" + publisher_line() + "\"\n[channels.policy.hook]\n";
+  for (const std::string& text : {
+           std::string("kind = \"sglang\"\nurl = \"http://127.0.0.1:30000\"\ntoken = \"abc\"\npause = \"in_place\"\nflush = false\n"
+                       "verify = false\nload_seconds = 20\ncontrol_seconds = 3\nretries = 0\nretry_seconds = 1\nwatch_seconds = 0\n"),
+           std::string("kind = \"vllm\"\nurl = \"http://10.0.0.9:8000/x\"\nremote = true\npass_path = false\n"),
+           std::string("kind = \"exec\"\ncommand = [\"/usr/bin/env\", \"a \\\"b\\\"\"]\n"),
+           std::string("kind = \"socket\"\nsocket = \"/run/engine.sock\"\n")}) {
+    auto config = parse_config(node + text, "/etc/x.toml");
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    ASSERT_TRUE(config->channels.at(0).hook);
+    for (const std::string& written : {to_toml(*config), to_short_toml(*config)}) {
+      auto again = parse_config(written, "/etc/x.toml");
+      ASSERT_TRUE(again.ok()) << again.error().message << written;
+      EXPECT_EQ(again->channels.at(0).hook, config->channels.at(0).hook) << written;
+    }
+  }
+  auto wrong = [&](const std::string& text, const std::string& part) {
+    EXPECT_NE(error_of(node + text).message.find(part), std::string::npos) << text << error_of(node + text).message;
+  };
+  wrong("url = \"http://127.0.0.1:1\"\n", "kind");
+  wrong("kind = \"tensorrt\"\n", "must be sglang");
+  wrong("kind = \"sglang\"\nurl = \"http://10.0.0.9:1\"\n", "another machine");
+  wrong("kind = \"sglang\"\nurl = \"https://127.0.0.1:1\"\n", "must be like");
+  wrong("kind = \"sglang\"\nurl = \"http://127.0.0.1:1\"\npause = \"wait\"\n", "for SGLang");
+  wrong("kind = \"sglang\"\nurl = \"http://127.0.0.1:1\"\npause = \"in_place\"\n", "flush");
+  wrong("kind = \"exec\"\ncommand = [\"reload\"]\n", "absolute path");
+  wrong("kind = \"exec\"\ncommand = \"/bin/reload\"\n", "must be a list");
+  wrong("kind = \"socket\"\n", "must be the path");
 }
 
 }  // namespace
