@@ -104,6 +104,7 @@ class RebuildNode : public RebuildEvents, public ActivationEvents {
   void version_active(const StagedVersion& version) override { active.push_back(version.version()); }
   void activation_failed(const StagedVersion&, const Error& error) override { refused.push_back(error); }
   void standby_released() override { rebuilder->slots_changed(); }
+  void engine_changed() override {}
 
   TestLoop loop;
   MemoryFileSystem files;
