@@ -44,6 +44,12 @@ std::string reason_of(const EngineAnswer& answer) {
 
 bool success(const EngineAnswer& answer) { return answer.status >= 200 && answer.status < 300; }
 
+// One spelling of a folder, with or without a slash at its end.
+std::filesystem::path plain(const std::filesystem::path& folder) {
+  auto normal = folder.lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
 Status refused(const EngineAnswer& answer) {
   return fail(ErrorCode::failed, "the engine answered " + std::to_string(answer.status) + ": " + reason_of(answer));
 }
@@ -232,7 +238,7 @@ std::unique_ptr<EngineTransport> make_transport(boost::asio::io_context& io, con
 
 bool agrees(const EngineReport& report, const EngineTarget& target) {
   if (report.version != decimal(target.version)) return false;
-  return report.checkpoint.empty() || std::filesystem::path(report.checkpoint).lexically_normal() == target.checkpoint.lexically_normal();
+  return report.checkpoint.empty() || plain(report.checkpoint) == plain(target.checkpoint);
 }
 
 }  // namespace p2pw

@@ -319,10 +319,10 @@ TEST_F(ActivationTest, TheWatchFindsAnEngineThatServesSomethingElse) {
   engine.says(text(v2_));
   EXPECT_EQ(activation_->served(), v2_);
   // One silence is none; two are.
-  activation_->tick(at(30s));
+  activation_->tick(at(22s));
   engine.keeps_silent(fail(ErrorCode::timed_out, "busy"));
   EXPECT_EQ(activation_->served(), v2_);
-  activation_->tick(at(45s));
+  activation_->tick(at(28s));
   engine.keeps_silent(fail(ErrorCode::timed_out, "busy"));
   EXPECT_EQ(activation_->served(), Version());
 }
