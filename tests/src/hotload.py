@@ -150,8 +150,15 @@ class Fleet:
         os.makedirs(os.path.join(self.folder, name))
         self.p2pw(name, "join", self.token, "--region", "eu", "--address", at, "--listen", at, "--name", name, "--state",
                   os.path.join(self.folder, name, "state"))
-        with open(self.config(name), "a") as file:
-            file.write(f"\n[channels.{CHANNEL}.hook]\n{hook}\n")
+        with open(self.config(name)) as file:
+            written = file.read()
+        table = f'[channels."{CHANNEL}"]\n'
+        if table not in written:
+            raise Failed(f"join wrote no {table.strip()}")
+        # The old slot is let go of soon: the next version is staged there.
+        written = written.replace(table, table + "grace_seconds = 1\n")
+        with open(self.config(name), "w") as file:
+            file.write(f"{written}\n[channels.{CHANNEL}.hook]\n{hook}\n")
         self.start(name)
 
     def stop(self, name):
