@@ -9,7 +9,7 @@ class Node;
 
 void answer_api(Node& node, ApiRequest request, ApiServer::Reply reply);
 
-// Prometheus text; the table of names is in METRICS.md.
+// Prometheus text; the table of names is in daemon/monitoring/README.md.
 std::string metrics_text(Node& node);
 
 }  // namespace p2pw
