@@ -91,7 +91,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     reply->set(http::field::cache_control, "no-store");
     reply->set("X-Content-Type-Options", "nosniff");
     if (response.type.starts_with("text/html")) {
-      reply->set("Content-Security-Policy", "default-src 'self' 'unsafe-inline'; frame-ancestors 'none'");
+      reply->set("Content-Security-Policy", "default-src 'self' 'unsafe-inline'; img-src data:; frame-ancestors 'none'");
     }
     reply->keep_alive(keep_alive_);
     reply->body() = std::move(response.body);

@@ -136,7 +136,9 @@ class World:
 
     def set_up(self):
         """For pages that begin with a fleet that stands."""
-        for where, script in (("trainer", "p2pw init --channel policy --region us-east\nsystemctl enable --now p2pwd"),
+        dashboard = f"sed -i 's/:4712/:{self.fleet.free_port()}/' /etc/p2pw/p2pw.toml"
+        for where, script in (("trainer", f"p2pw init --channel policy --region us-east --dashboard\n{dashboard}\n"
+                                          "systemctl enable --now p2pwd"),
                               ("node", "p2pw join TOKEN --region eu-west\nsystemctl enable --now p2pwd")):
             done = self.run(where, script)
             if done.returncode != 0:
