@@ -10,7 +10,11 @@ namespace {
 Status config(Console& console) {
   P2PW_TRY(Config found, console.config());
   std::string text = to_toml(found);
-  console.answer({{"config", found.file.string()}, {"state", found.state.string()}, {"effective", text}}, text);
+  console.answer({{"config", found.file.string()},
+                  {"state", found.state.string()},
+                  {"api_socket", found.api_socket().string()},
+                  {"effective", text}},
+                 text);
   return {};
 }
 

@@ -22,10 +22,11 @@ std::uint64_t buffer_maximum(const char* file) {
   return in >> low >> usual >> high ? high : UINT64_MAX;
 }
 
-void check_daemon(const Config& config, Findings& findings) {
+void check_daemon(const Config& config, bool quick, Findings& findings) {
   ApiClient daemon(config.api_socket(), interrupted);
   auto status = daemon.status();
   doctor::check_ports(config, status.ok(), findings);
+  if (status) doctor::check_reachable(config, interrupted, findings);
   if (!status) {
     findings.push_back({"daemon", Verdict::bad, status.error().message, "systemctl start p2pwd; journalctl -u p2pwd tells why it stopped"});
     return;
@@ -33,6 +34,8 @@ void check_daemon(const Config& config, Findings& findings) {
   findings.push_back({"daemon", Verdict::good, "p2pwd " + status->software + " answers at " + config.api_socket().string(), ""});
   doctor::check_channels(*status, findings);
   doctor::check_clocks(*status, findings);
+  if (auto peers = daemon.peers()) doctor::check_peers(config, *peers, interrupted, findings);
+  if (!quick) doctor::check_active_slots(*status, interrupted, findings);
   doctor::check_buffers(*status, buffer_maximum("/proc/sys/net/ipv4/tcp_rmem"),
                         buffer_maximum("/proc/sys/net/ipv4/tcp_wmem"), findings);
 }
@@ -48,7 +51,7 @@ std::string text_of(const Findings& findings) {
   return text;
 }
 
-Status doctor_verb(Console& console) {
+Status doctor_verb(bool quick, Console& console) {
   P2PW_TRY(Config config, console.config());
   catch_interrupts();
   Findings findings;
@@ -58,7 +61,7 @@ Status doctor_verb(Console& console) {
   doctor::check_state_folder(config, findings);
   doctor::check_room(config, findings);
   doctor::check_bootstrap(config, interrupted, findings);
-  check_daemon(config, findings);
+  check_daemon(config, quick, findings);
   if (interrupted()) return fail(ErrorCode::interrupted, "interrupted");
 
   auto bad = std::count_if(findings.begin(), findings.end(), [](const Finding& f) { return f.verdict == Verdict::bad; });
@@ -76,7 +79,11 @@ Status doctor_verb(Console& console) {
   return fail(ErrorCode::failed, std::to_string(bad) + " of " + std::to_string(findings.size()) + " checks failed; each names its remedy above");
 }
 
-Run add_doctor(CLI::App&) { return doctor_verb; }
+Run add_doctor(CLI::App& verb) {
+  auto quick = std::make_shared<bool>(false);
+  verb.add_flag("--quick", *quick, "Do not read the active checkpoints through");
+  return [quick](Console& console) { return doctor_verb(*quick, console); };
+}
 
 const VerbRegistration kDoctor({"doctor", VerbGroup::operate, "Look for what is wrong on this machine and say what to do.",
                                 "p2pw doctor", add_doctor});

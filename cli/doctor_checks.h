@@ -28,11 +28,17 @@ void check_room(const Config& config, Findings& findings);
 
 // The network, from here. `daemon_runs`: then the ports are its own.
 void check_ports(const Config& config, bool daemon_runs, Findings& findings);
+// From outside: whether this daemon is reached at the address that it tells the others. Only when it runs.
+void check_reachable(const Config& config, const std::function<bool()>& stop, Findings& findings);
+// The other way: whether the members that the daemon knows can be reached from here; the first few of them.
+void check_peers(const Config& config, const api::PeersReply& peers, const std::function<bool()>& stop, Findings& findings);
 void check_bootstrap(const Config& config, const std::function<bool()>& stop, Findings& findings);
 
 // What the running daemon knows.
 void check_channels(const api::StatusReply& status, Findings& findings);
 void check_clocks(const api::StatusReply& status, Findings& findings);
+// Reads the active slot of each channel and compares it with what the publisher signed: the next delta starts from it.
+void check_active_slots(const api::StatusReply& status, const std::function<bool()>& stop, Findings& findings);
 // Socket buffers of the kernel (largest, bytes) against rate x round trip of each link, spread over its stripes.
 void check_buffers(const api::StatusReply& status, std::uint64_t read_max, std::uint64_t write_max, Findings& findings);
 

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -71,6 +72,8 @@ std::string connect_problem(const std::string& from, const BootstrapConfig& to, 
   return error == 0 ? "" : std::strerror(error);
 }
 
+constexpr std::size_t kPeersTried = 8;
+
 std::string display_name(const std::string& name, const std::string& key) { return name.empty() ? key.substr(0, 8) : name; }
 
 }  // namespace
@@ -104,6 +107,53 @@ void check_bootstrap(const Config& config, const std::function<bool()>& stop, Fi
       findings.push_back({"bootstrap " + where, Verdict::bad, why,
                           "is p2pwd running there, and does the firewall let TCP port " + std::to_string(entry.port) + " through?"});
     }
+  }
+}
+
+void check_reachable(const Config& config, const std::function<bool()>& stop, Findings& findings) {
+  struct Port {
+    const char* what;
+    std::uint16_t number;
+  };
+  std::vector<Port> ports = {{"link port", config.listen.port}};
+  if (config.node.role == Role::node) ports.push_back({"swarm port", config.listen.swarm_port});
+  for (const Port& port : ports) {
+    if (port.number == 0) continue;  // drawn at its start
+    BootstrapConfig self;
+    self.address = config.listen.reachable_at();
+    self.port = port.number;
+    if (self.address == "0.0.0.0" || self.address == "::") self.address = "localhost";
+    std::string where = self.address + ":" + std::to_string(port.number);
+    std::string why = connect_problem("", self, stop);
+    if (why.empty()) {
+      findings.push_back({port.what, Verdict::good, where + " answers (from here; p2pw doctor on another node tries it from there)", ""});
+    } else {
+      findings.push_back({port.what, Verdict::bad, where + ": " + why,
+                          "other daemons are told this address: set [listen] advertise right, and let TCP port " +
+                              std::to_string(port.number) + " in"});
+    }
+  }
+}
+
+void check_peers(const Config& config, const api::PeersReply& peers, const std::function<bool()>& stop, Findings& findings) {
+  std::string from = config.listen.wildcard() ? "" : config.listen.address;
+  std::size_t tried = 0, reached = 0;
+  for (const api::PeerStatus& peer : peers.peers) {
+    std::size_t colon = peer.address.rfind(':');
+    if (peer.life == "gone" || colon == std::string::npos || tried == kPeersTried) continue;
+    BootstrapConfig to;
+    to.address = peer.address.substr(0, colon);
+    if (to.address.starts_with('[') && to.address.ends_with(']')) to.address = to.address.substr(1, to.address.size() - 2);
+    to.port = static_cast<std::uint16_t>(std::strtoul(peer.address.c_str() + colon + 1, nullptr, 10));
+    ++tried;
+    std::string why = connect_problem(from, to, stop);
+    reached += why.empty();
+    if (why.empty()) continue;
+    findings.push_back({"way to " + display_name(peer.name, peer.node), peer.linked ? Verdict::warning : Verdict::bad, peer.address + ": " + why,
+                        "let TCP port " + std::to_string(to.port) + " through between the two, or set [listen] advertise there"});
+  }
+  if (tried > 0 && reached == tried) {
+    findings.push_back({"ways to others", Verdict::good, "all " + std::to_string(tried) + " members tried can be reached", ""});
   }
 }
 

@@ -23,6 +23,7 @@ struct Options {
   setup::ListenOptions listen;
   std::uint32_t uses = 1;
   bool force = false;
+  bool dashboard = false;
 };
 
 WallTime now() { return std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now()); }
@@ -30,6 +31,7 @@ WallTime now() { return std::chrono::time_point_cast<std::chrono::milliseconds>(
 Result<Config> make_config(const Options& options, const Console& console) {
   Config config;
   setup::place(config, console);
+  if (options.dashboard) setup::add_dashboard(config);
   config.node.name = setup::name_for_people(options.name);
   P2PW_TRY(config.node.region, Region::parse(options.region));
   config.node.role = Role::trainer;
@@ -123,6 +125,7 @@ Run add_init(CLI::App& verb) {
   verb.add_option("--name", options->name, "Name for people (default: the host name)");
   verb.add_option("--publisher-key", options->publisher_key, "Use this key (as `p2pw keygen` or minisign makes it)");
   verb.add_option("--uses", options->uses, "How many nodes may join with the token")->check(CLI::Range(1, 10000));
+  verb.add_flag("--dashboard", options->dashboard, "Serve the web page, API and metrics at 127.0.0.1:4712 too");
   verb.add_flag("--force", options->force, "Write the configuration anew; keys that are there stay");
   return [options](Console& console) { return init(*options, console); };
 }

@@ -17,6 +17,7 @@ struct Options {
   unsigned slots = 2;
   bool bootstrap = false;
   bool force = false;
+  bool dashboard = false;
 };
 
 Result<std::string> token_text(const std::string& given) {
@@ -30,6 +31,7 @@ Result<std::string> token_text(const std::string& given) {
 Result<Config> make_config(const Options& options, const JoinToken& token, const Console& console) {
   Config config;
   setup::place(config, console);
+  if (options.dashboard) setup::add_dashboard(config);
   config.node.name = setup::name_for_people(options.name);
   P2PW_TRY(config.node.region, Region::parse(options.region));
   config.node.bootstrap = options.bootstrap;
@@ -92,6 +94,7 @@ Run add_join(CLI::App& verb) {
       ->check(CLI::Range(1, 2))->capture_default_str();
   verb.add_option("--root", options->slots_root, "Folder for the slots, for example on a tmpfs (default: in the state folder)");
   verb.add_flag("--bootstrap", options->bootstrap, "Keep the table of members for this region, whoever else does");
+  verb.add_flag("--dashboard", options->dashboard, "Serve the web page, API and metrics at 127.0.0.1:4712 too");
   verb.add_flag("--force", options->force, "Write the configuration anew; a node key that is there stays");
   return [options](Console& console) { return join(*options, console); };
 }

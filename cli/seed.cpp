@@ -2,8 +2,10 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "cli/daemon_access.h"
+#include "cli/folder_watch.h"
 #include "cli/publish_run.h"
 #include "cli/verb.h"
 #include "cli/wait.h"
@@ -15,7 +17,9 @@ namespace {
 constexpr std::size_t kMaxKeyFile = 4096;
 
 struct Options {
-  std::string directory, channel, kind = "auto", key, wait_active;
+  std::string directory, channel, kind = "auto", key, wait_active, watch, marker;
+  double settle = 3;
+  bool existing = false;
   std::optional<std::int64_t> step;
   std::uint64_t version = 0;
   double timeout = 600;
@@ -105,7 +109,7 @@ Result<PublishResult> publish(const Options& options, const Config& config, cons
   return result;
 }
 
-Status seed(const Options& options, Console& console) {
+Status seed_one(const Options& options, Console& console) {
   auto started = std::chrono::steady_clock::now();
   P2PW_TRY(Channel channel, chosen_channel(console, options.channel));
   P2PW_TRY(Config config, daemon_config(console));
@@ -140,9 +144,73 @@ Status seed(const Options& options, Console& console) {
   return {};
 }
 
+// What another try may mend: the daemon restarts, another seed holds the channel, the folder is being moved.
+bool passes_by_itself(ErrorCode code) {
+  return code == ErrorCode::unreachable || code == ErrorCode::busy || code == ErrorCode::timed_out;
+}
+
+Status watch(const Options& options, Console& console) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(options.watch, ignored)) {
+    return fail(ErrorCode::not_found, options.watch + " is no folder: --watch wants the one that checkpoints are written into");
+  }
+  P2PW_TRY(Config config, daemon_config(console));
+  P2PW_TRY(Channel channel, chosen_channel(console, options.channel));
+  FolderWatch::Options looking;
+  looking.root = options.watch;
+  looking.settle = std::chrono::milliseconds(static_cast<std::int64_t>(options.settle * 1000));
+  looking.marker = options.marker;
+  looking.existing = options.existing;
+  looking.readable = [](const std::filesystem::path& folder) { return Layout::scan(folder).ok(); };
+  FolderWatch folders(looking);
+  catch_interrupts();
+  console.note("Watching " + options.watch + " for channel " + channel.str() + "; Ctrl-C ends it.");
+  while (!interrupted()) {
+    auto finished = folders.look(std::chrono::steady_clock::now());
+    for (std::size_t i = 0; i + 1 < finished.size(); ++i) {
+      console.event({{"skipped", finished[i].string()}, {"newer", finished.back().string()}});
+      console.note(finished[i].string() + " is skipped: a newer one is finished, too");
+    }
+    if (!finished.empty()) {
+      Options one = options;
+      one.directory = finished.back().string();
+      one.step = number_in_name(finished.back().filename().string());
+      one.wait = true;
+      Status done = seed_one(one, console);
+      if (!done.ok() && done.error().code == ErrorCode::interrupted) break;
+      if (!done.ok()) {
+        console.fail(fail(done.error().code, one.directory + ": " + done.error().message));
+        if (passes_by_itself(done.error().code)) folders.again(finished.back());
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+  return fail(ErrorCode::interrupted, "interrupted");
+}
+
+Status seed(const Options& options, Console& console) {
+  if (options.directory.empty() == options.watch.empty()) {
+    return fail(ErrorCode::usage, "give either a checkpoint folder or --watch DIR; `p2pw seed --help` shows how");
+  }
+  if (!options.watch.empty() && (options.step || options.version != 0)) {
+    return fail(ErrorCode::usage, "with --watch the step is the last number in a folder's name, and versions count up: "
+                                  "leave --step and --version away");
+  }
+  return options.watch.empty() ? seed_one(options, console) : watch(options, console);
+}
+
 Run add_seed(CLI::App& verb) {
   auto options = std::make_shared<Options>();
-  verb.add_option("DIR", options->directory, "Checkpoint folder: safetensors files and what lies beside them")->required();
+  verb.add_option("DIR", options->directory, "Checkpoint folder: safetensors files and what lies beside them");
+  verb.add_option("--watch,-w", options->watch, "Instead of DIR: publish each new folder below this one once it is finished: "
+                                                "it reads as a whole checkpoint, nothing in it has changed for --settle "
+                                                "seconds, and its name does not begin with . or tmp. The last number in "
+                                                "its name is the step; of several, the newest is taken")->type_name("DIR");
+  verb.add_option("--settle", options->settle, "For --watch: how long nothing may change, in seconds")
+      ->check(CLI::Range(0.0, 3600.0))->capture_default_str();
+  verb.add_option("--marker", options->marker, "For --watch: a folder is finished when it holds a file of this name, instead of "
+                                               "--settle")->type_name("NAME");
+  verb.add_flag("--existing", options->existing, "For --watch: also publish the newest folder that is finished already");
   verb.add_option("--channel,-c", options->channel, "Channel to publish on, when there are several");
   verb.add_option("--step,-s", options->step, "Training step, a label that travels along");
   verb.add_option("--version,-v", options->version, "Number of the version (default: the highest seen + 1)");
@@ -160,7 +228,8 @@ Run add_seed(CLI::App& verb) {
 }
 
 const VerbRegistration kSeed({"seed", VerbGroup::publish, "Publish a checkpoint: the whole fleet rebuilds it bit for bit.",
-                              "p2pw seed checkpoints/step_0100 --channel policy --step 100 --wait-active 95%", add_seed});
+                              "p2pw seed checkpoints/step_0100 --channel policy --step 100 --wait-active 95%\n"
+                              "p2pw seed --watch checkpoints --channel policy", add_seed});
 
 }  // namespace
 }  // namespace p2pw

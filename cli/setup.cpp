@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t kMaxKeyFile = 4096;
 constexpr const char* kDaemonUser = "p2pw";
+constexpr std::uint16_t kDashboardPort = 4712;
 
 Error cannot_give(const std::filesystem::path& path) {
   return fail(ErrorCode::io, "cannot change the owner of " + path.string() + ": " + std::strerror(errno));
@@ -83,6 +84,19 @@ Result<ListenConfig> listen_config(const ListenOptions& options, const std::stri
   listen.port = options.port;
   listen.swarm_port = options.swarm_port;
   return listen;
+}
+
+void add_dashboard(Config& config) {
+  unsigned char random[16];
+  if (getentropy(random, sizeof random) != 0) std::abort();
+  static constexpr char kDigits[] = "0123456789abcdef";
+  config.api.http_address = "127.0.0.1";
+  config.api.http_port = kDashboardPort;
+  config.api.token.clear();
+  for (unsigned char byte : random) {
+    config.api.token += kDigits[byte >> 4];
+    config.api.token += kDigits[byte & 15];
+  }
 }
 
 void place(Config& config, const Console& console) {

@@ -4,13 +4,20 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/daemon_access.h"
+#include "cli/fleet_text.h"
 #include "cli/table.h"
 #include "cli/verb.h"
 
 namespace p2pw {
 namespace {
 
-std::string version_text(std::uint64_t version) { return version == 0 ? "-" : std::to_string(version); }
+constexpr std::size_t kNodesShown = 16;
+constexpr std::size_t kLinksShown = 8;
+constexpr std::size_t kVersionsShown = 2;
+
+struct Options {
+  bool all = false;
+};
 
 std::string printed(const char* format, double value) {
   char buffer[64];
@@ -30,9 +37,10 @@ std::string heading(const api::StatusReply& status) {
 std::string channels(const api::StatusReply& status) {
   std::string text;
   for (const api::ChannelStatus& c : status.channels) {
-    text += "\nchannel " + c.channel + "  sealed " + version_text(c.version_sealed) + "  staged " +
-            version_text(c.version_staged) + "  active " + version_text(c.version_active) + "  " + c.state + "  head " +
-            c.head + (c.publishing ? "  (publishing)" : "") + "\n";
+    text += "\nchannel " + c.channel + "  sealed " + version_text(c.version_sealed) +
+            (c.step > 0 ? " (step " + std::to_string(c.step) + ")" : "") + "  here: staged " + version_text(c.version_staged) +
+            "  active " + version_text(c.version_active) + "  " + c.state + "  head " + c.head +
+            (c.publishing ? "  (publishing)" : "") + "\n";
     if (!c.current.empty()) text += "  current: " + c.current + "\n";
     if (c.hook != "none") {
       text += "  engine: " + c.hook + ", " + (c.engine == "known" ? "serves " + c.engine_says : std::string("unknown what it serves"));
@@ -40,20 +48,19 @@ std::string channels(const api::StatusReply& status) {
       text += "\n";
     }
     if (!c.problem.empty()) text += "  problem: " + c.problem + "\n";
+    if (c.head == "frozen") text += "  frozen: the trainer's daemon has not signed for a minute; is it up and linked?\n";
   }
   return text;
 }
 
-std::string nodes(const api::StatusReply& status) {
-  std::vector<const api::NodeStatus*> order;
-  for (const api::NodeStatus& n : status.nodes) order.push_back(&n);
-  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return std::tie(a->channel, a->region, a->name, a->node) < std::tie(b->channel, b->region, b->name, b->node);
-  });
-  Table table({"channel", "region", "node", ">staged", ">active", "state", ">lag"});
-  for (const api::NodeStatus* n : order) {
-    table.row({n->channel, n->region, n->name.empty() ? n->node.substr(0, 8) : n->name, version_text(n->version_staged),
-               version_text(n->version_active), n->state, n->lag_seconds > 0 ? human_seconds(n->lag_seconds) : "-"});
+std::string regions(const api::StatusReply& status) {
+  Table table({"channel", "region", ">nodes", ">active", ">staged", ">offline", "slowest"});
+  for (const RegionSummary& r : by_region(status)) {
+    std::string slowest;
+    if (r.slowest) slowest = name_of(*r.slowest) + ", on " + version_text(r.slowest->version_active);
+    if (r.slowest && r.slowest->lag_seconds > 0) slowest += " for " + human_seconds(r.slowest->lag_seconds);
+    table.row({r.channel, r.region, std::to_string(r.nodes), std::to_string(r.active), std::to_string(r.staged),
+               r.offline > 0 ? std::to_string(r.offline) : "-", slowest});
   }
   return table.empty() ? "\nno nodes have reported yet\n" : "\n" + table.text();
 }
@@ -74,19 +81,49 @@ std::string staleness(const api::StatusReply& status) {
   return text;
 }
 
-std::string links(const api::StatusReply& status) {
-  Table table({"link", "region", ">round trip", ">rate", ">clock", ">sent", ">received"});
-  for (const api::LinkStatus& l : status.links) {
-    table.row({l.name.empty() ? l.node.substr(0, 8) : l.name, l.region, printed("%.1f ms", l.round_trip_ms),
-               human_bits(l.rate_bits), printed("%+.1f ms", l.clock_offset_ms), human_bytes(l.payload_sent),
-               human_bytes(l.payload_received)});
+std::string nodes(const api::StatusReply& status, std::size_t most) {
+  auto order = worst_first(status);
+  Table table({"channel", "region", "node", ">staged", ">active", "state", ">lag", "why"});
+  for (std::size_t i = 0; i < std::min(order.size(), most); ++i) {
+    const api::NodeStatus* n = order[i];
+    table.row({n->channel, n->region, name_of(*n), version_text(n->version_staged), version_text(n->version_active), n->state,
+               lag_text(n->lag_seconds), n->why});
+  }
+  if (table.empty()) return "";
+  std::string text = "\n" + table.text();
+  if (order.size() > most) {
+    auto attention = std::count_if(order.begin(), order.end(), [&](auto* n) { return needs_attention(status, *n); });
+    text += std::to_string(order.size() - most) + " more nodes, " +
+            std::to_string(std::max<std::ptrdiff_t>(0, attention - static_cast<std::ptrdiff_t>(most))) +
+            " of them behind; --all shows them\n";
+  }
+  return text;
+}
+
+std::string links(const api::StatusReply& status, std::size_t most) {
+  std::vector<const api::LinkStatus*> order;
+  for (const api::LinkStatus& l : status.links) order.push_back(&l);
+  std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) { return a->payload_sent > b->payload_sent; });
+  if (order.size() > most) order.resize(most);
+  Table table({"link", "region", ">round trip", ">rate", ">clock", ">sent", ">received", ">queued", ">resent"});
+  for (const api::LinkStatus* l : order) {
+    table.row({name_of(*l), l->region, printed("%.1f ms", l->round_trip_ms), human_bits(l->rate_bits),
+               printed("%+.1f ms", l->clock_offset_ms), human_bytes(l->payload_sent), human_bytes(l->payload_received),
+               l->queued_bytes > 0 ? human_bytes(l->queued_bytes) : "-",
+               l->retransmitted > 0 ? std::to_string(l->retransmitted) : "-"});
   }
   return table.empty() ? "" : "\n" + table.text();
 }
 
-std::string copies(const api::StatusReply& status) {
+std::string copies(const api::StatusReply& status, std::size_t versions) {
+  std::vector<std::uint64_t> newest;
+  for (const api::CopyStatus& c : status.copies) newest.push_back(c.version);
+  std::sort(newest.rbegin(), newest.rend());
+  newest.erase(std::unique(newest.begin(), newest.end()), newest.end());
+  std::uint64_t from = newest.size() > versions ? newest[versions - 1] : 0;
   Table table({"channel", ">version", "into region", ">payload", ">copies", ">twice"});
   for (const api::CopyStatus& c : status.copies) {
+    if (c.version < from) continue;
     double share = c.used_bytes == 0 ? 0 : static_cast<double>(c.payload_bytes) / static_cast<double>(c.used_bytes);
     table.row({c.channel, std::to_string(c.version), c.region, human_bytes(c.payload_bytes), printed("%.3f", share),
                human_bytes(c.duplicate_bytes)});
@@ -94,14 +131,21 @@ std::string copies(const api::StatusReply& status) {
   return table.empty() ? "" : "\n" + table.text();
 }
 
-Status status(Console& console) {
+Status status(const Options& options, Console& console) {
   P2PW_TRY(ApiClient daemon, connect_daemon(console));
   P2PW_TRY(api::StatusReply reply, daemon.status());
-  console.answer(api::to_json(reply), heading(reply) + channels(reply) + nodes(reply) + staleness(reply) + links(reply) + copies(reply));
+  std::size_t all = options.all ? SIZE_MAX : 0;
+  console.answer(api::to_json(reply),
+                 heading(reply) + channels(reply) + regions(reply) + nodes(reply, std::max(all, kNodesShown)) + staleness(reply) +
+                     links(reply, std::max(all, kLinksShown)) + copies(reply, std::max(all, kVersionsShown)));
   return {};
 }
 
-Run add_status(CLI::App&) { return status; }
+Run add_status(CLI::App& verb) {
+  auto options = std::make_shared<Options>();
+  verb.add_flag("--all,-a", options->all, "Every node, link and version, however many there are");
+  return [options](Console& console) { return status(*options, console); };
+}
 
 const VerbRegistration kStatus({"status", VerbGroup::fleet, "Who is on which version, what is slow and why.",
                                 "p2pw status\np2pw status --json | jq '.nodes[] | select(.state != \"idle\")'", add_status});

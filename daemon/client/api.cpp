@@ -24,6 +24,7 @@ template <class V> void fields(V& v, ChannelStatus& s) {
   v("engine_says", s.engine_says);
   v("pause_ms", s.pause_ms);
   v("load_ms", s.load_ms);
+  v("active_digest", s.active_digest);
 }
 template <class V> void fields(V& v, NodeStatus& s) {
   v("node", s.node);
@@ -35,6 +36,8 @@ template <class V> void fields(V& v, NodeStatus& s) {
   v("state", s.state);
   v("lag_versions", s.lag_versions);
   v("lag_seconds", s.lag_seconds);
+  v("percent", s.percent);
+  v("why", s.why);
 }
 template <class V> void fields(V& v, Staleness& s) {
   v("channel", s.channel);
@@ -61,6 +64,9 @@ template <class V> void fields(V& v, LinkStatus& s) {
   v("payload_received", s.payload_received);
   v("control_sent", s.control_sent);
   v("control_received", s.control_received);
+  v("queued_bytes", s.queued_bytes);
+  v("retransmitted", s.retransmitted);
+  v("congestion", s.congestion);
 }
 template <class V> void fields(V& v, CopyStatus& s) {
   v("channel", s.channel);
@@ -110,6 +116,66 @@ template <class V> void fields(V& v, LogEntry& s) {
 template <class V> void fields(V& v, LogReply& s) {
   v("entries", s.entries);
   v("next", s.next);
+  v("run", s.run);
+  v("first", s.first);
+  v("lost", s.lost);
+}
+template <class V> void fields(V& v, VersionInfo& s) {
+  v("version", s.version);
+  v("parent", s.parent);
+  v("kind", s.kind);
+  v("step", s.step);
+  v("sealed", s.sealed);
+  v("opened_ms", s.opened_ms);
+  v("sealed_ms", s.sealed_ms);
+  v("delta_bytes", s.delta_bytes);
+  v("input_bytes", s.input_bytes);
+  v("changed_elements", s.changed_elements);
+  v("total_elements", s.total_elements);
+  v("bits_per_changed_element", s.bits_per_changed_element);
+  v("bundles", s.bundles);
+}
+template <class V> void fields(V& v, VersionsReply& s) {
+  v("channel", s.channel);
+  v("versions", s.versions);
+}
+template <class V> void fields(V& v, StageMoment& s) {
+  v("stage", s.stage);
+  v("at_us", s.at_us);
+  v("seconds", s.seconds);
+}
+template <class V> void fields(V& v, TimelineNode& s) {
+  v("node", s.node);
+  v("name", s.name);
+  v("region", s.region);
+  v("trainer", s.trainer);
+  v("stages", s.stages);
+}
+template <class V> void fields(V& v, TimelineRegion& s) {
+  v("region", s.region);
+  v("nodes", s.nodes);
+  v("stages", s.stages);
+}
+template <class V> void fields(V& v, PathStep& s) {
+  v("what", s.what);
+  v("node", s.node);
+  v("region", s.region);
+  v("from_seconds", s.from_seconds);
+  v("seconds", s.seconds);
+  v("longest", s.longest);
+}
+template <class V> void fields(V& v, TimelineReply& s) {
+  v("channel", s.channel);
+  v("version", s.version);
+  v("kind", s.kind);
+  v("step", s.step);
+  v("delta_bytes", s.delta_bytes);
+  v("clock", s.clock);
+  v("start_us", s.start_us);
+  v("seconds", s.seconds);
+  v("nodes", s.nodes);
+  v("regions", s.regions);
+  v("path", s.path);
 }
 template <class V> void fields(V& v, WaitReply& s) {
   v("channel", s.channel);
@@ -249,6 +315,8 @@ Json to_json(const StatusReply& value) { return write(value); }
 Json to_json(const PeersReply& value) { return write(value); }
 Json to_json(const LogReply& value) { return write(value); }
 Json to_json(const LogEntry& value) { return write(value); }
+Json to_json(const VersionsReply& value) { return write(value); }
+Json to_json(const TimelineReply& value) { return write(value); }
 Json to_json(const WaitReply& value) { return write(value); }
 Json to_json(const TokenRequest& value) { return write(value); }
 Json to_json(const TokenReply& value) { return write(value); }
@@ -283,6 +351,8 @@ P2PW_API_TYPE(StatusReply)
 P2PW_API_TYPE(PeersReply)
 P2PW_API_TYPE(LogReply)
 P2PW_API_TYPE(LogEntry)
+P2PW_API_TYPE(VersionsReply)
+P2PW_API_TYPE(TimelineReply)
 P2PW_API_TYPE(WaitReply)
 P2PW_API_TYPE(TokenRequest)
 P2PW_API_TYPE(TokenReply)

@@ -3,7 +3,9 @@
 //
 //   GET  /v1/status                                    -> StatusReply
 //   GET  /v1/peers                                     -> PeersReply
-//   GET  /v1/log?channel=C&after=ID&limit=N            -> LogReply
+//   GET  /v1/log?channel=C&after=ID&limit=N&wait=S&run=R  -> LogReply (waits up to S seconds while there is nothing new)
+//   GET  /v1/channels/C/versions?limit=N               -> VersionsReply
+//   GET  /v1/channels/C/timeline?version=N             -> TimelineReply
 //   GET  /v1/channels/C/wait?version=N&percent=95&of=sealed|live&timeout=S  -> WaitReply (answers when done or timed out)
 //   POST /v1/tokens               TokenRequest         -> TokenReply
 //   POST /v1/fleet-secret         RotateRequest        -> RotateReply      trainer
@@ -12,6 +14,7 @@
 //   POST /v1/channels/C/release   {}                   -> ActionReply     the engine no longer reads the old slot
 //   POST /v1/channels/C/sparse    SparseRequest        -> SparseReply     a file that leads from one version to another
 //   GET  /metrics                                      -> Prometheus text
+//   GET  /                                             -> the dashboard, a page that fetches the rest; needs no token
 //
 // Errors: HTTP status by http_status_of(code), body {"error": {"code", "message"}}.
 //
@@ -54,6 +57,7 @@ struct ChannelStatus {
   std::string engine_says;            // the version that it named last
   double pause_ms = 0;                // of the newest load: from pause to continue
   double load_ms = 0;                 // of that, the engine's own loading
+  std::string active_digest;          // of the active version, as its seal says; `p2pw verify` prints the same
 };
 
 // One for each node and channel, as the nodes report it.
@@ -67,6 +71,8 @@ struct NodeStatus {
   std::string state = "idle";  // idle, fetching, rebuilding, staged, activating, joining, unknown, frozen, offline
   std::uint64_t lag_versions = 0;  // sealed versions that it does not serve yet; 0 also while unknown
   double lag_seconds = 0;      // since the first version that this node has not activated was sealed; 0 = none
+  std::uint64_t percent = 0;   // of the version that it is fetching
+  std::string why;             // why it is not on the newest version, or not well; empty = all is well
 };
 
 struct LinkStatus {
@@ -80,6 +86,9 @@ struct LinkStatus {
   std::uint32_t stripes = 0;
   std::uint64_t payload_sent = 0, payload_received = 0;
   std::uint64_t control_sent = 0, control_received = 0;
+  std::uint64_t queued_bytes = 0;     // handed to the link and not yet written
+  std::uint64_t retransmitted = 0;    // segments
+  std::string congestion;             // congestion control of the stripes
 };
 
 // Chunk payload that this daemon wrote into one region, for one version.
@@ -145,6 +154,62 @@ struct LogEntry {
 struct LogReply {
   std::vector<LogEntry> entries;
   std::uint64_t next = 0;      // pass as `after`
+  std::uint64_t run = 0;       // when this log began, in ms: ids begin anew with every start of the daemon. Pass as `run`:
+                               // with another one, `after` is meaningless and the answer begins at the oldest entry
+  std::uint64_t first = 0;     // the oldest id that is still held
+  std::uint64_t lost = 0;      // entries after `after` that are held no longer
+};
+
+// One version of a channel, as its signed records say.
+struct VersionInfo {
+  std::uint64_t version = 0, parent = 0;
+  std::string kind;             // anchor, delta
+  std::uint64_t step = 0;
+  bool sealed = false;
+  std::uint64_t opened_ms = 0, sealed_ms = 0;  // on the publisher's clock
+  std::uint64_t delta_bytes = 0, input_bytes = 0;
+  std::uint64_t changed_elements = 0, total_elements = 0;
+  double bits_per_changed_element = 0;
+  std::uint64_t bundles = 0;
+};
+struct VersionsReply {
+  std::string channel;
+  std::vector<VersionInfo> versions;  // newest first
+};
+
+// When what happened to one version, on the clock of the daemon that answers. `seconds` count from the first moment.
+struct StageMoment {
+  std::string stage;            // requested, opened, first_bundle, sealed, first_byte, last_byte, staged, active
+  std::uint64_t at_us = 0;
+  double seconds = 0;
+};
+struct TimelineNode {
+  std::string node, name, region;
+  bool trainer = false;
+  std::vector<StageMoment> stages;
+};
+struct TimelineRegion {         // first_byte: of its first node; the others: of its last one
+  std::string region;
+  std::uint64_t nodes = 0;
+  std::vector<StageMoment> stages;
+};
+// The way to the node that was last, step by step.
+struct PathStep {
+  std::string what, node, region;
+  double from_seconds = 0, seconds = 0;
+  bool longest = false;
+};
+struct TimelineReply {
+  std::string channel;
+  std::uint64_t version = 0;
+  std::string kind;
+  std::uint64_t step = 0, delta_bytes = 0;
+  std::string clock;            // whose
+  std::uint64_t start_us = 0;
+  double seconds = 0;           // until the last node was there
+  std::vector<TimelineNode> nodes;
+  std::vector<TimelineRegion> regions;
+  std::vector<PathStep> path;
 };
 
 struct WaitReply {
@@ -202,6 +267,8 @@ Json to_json(const StatusReply&);
 Json to_json(const PeersReply&);
 Json to_json(const LogReply&);
 Json to_json(const LogEntry&);
+Json to_json(const VersionsReply&);
+Json to_json(const TimelineReply&);
 Json to_json(const WaitReply&);
 Json to_json(const TokenRequest&);
 Json to_json(const TokenReply&);

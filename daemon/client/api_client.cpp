@@ -145,10 +145,20 @@ Result<api::StatusReply> ApiClient::status() { return parsed<api::StatusReply>(g
 Result<api::PeersReply> ApiClient::peers() { return parsed<api::PeersReply>(get("/v1/peers")); }
 Result<std::string> ApiClient::metrics() { return get("/metrics"); }
 
-Result<api::LogReply> ApiClient::log(const std::string& channel, std::uint64_t after, std::uint64_t limit) {
-  std::string target = "/v1/log?after=" + std::to_string(after) + "&limit=" + std::to_string(limit);
-  if (!channel.empty()) target += "&channel=" + escaped(channel);
-  return parsed<api::LogReply>(get(target));
+Result<api::LogReply> ApiClient::log(const LogQuery& query) {
+  std::string target = "/v1/log?after=" + std::to_string(query.after) + "&limit=" + std::to_string(query.limit);
+  if (!query.channel.empty()) target += "&channel=" + escaped(query.channel);
+  if (query.run != 0) target += "&run=" + std::to_string(query.run);
+  if (query.wait.count() > 0) target += "&wait=" + std::to_string(query.wait.count());
+  return parsed<api::LogReply>(get(target, query.wait + kPatience));
+}
+
+Result<api::VersionsReply> ApiClient::versions(const Channel& channel, std::uint64_t limit) {
+  return parsed<api::VersionsReply>(get(channel_target(channel, "versions?limit=" + std::to_string(limit))));
+}
+
+Result<api::TimelineReply> ApiClient::timeline(const Channel& channel, std::uint64_t version) {
+  return parsed<api::TimelineReply>(get(channel_target(channel, "timeline?version=" + std::to_string(version))));
 }
 
 Result<api::WaitReply> ApiClient::wait(const WaitQuery& query) {

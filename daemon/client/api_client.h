@@ -21,7 +21,15 @@ class ApiClient {
   // daemon answered.
   Result<api::StatusReply> status();
   Result<api::PeersReply> peers();
-  Result<api::LogReply> log(const std::string& channel, std::uint64_t after, std::uint64_t limit);
+  struct LogQuery {
+    std::string channel;  // empty: all
+    std::uint64_t after = 0, limit = 1000;
+    std::uint64_t run = 0;           // LogReply::run that `after` is from; 0 = not known
+    std::chrono::seconds wait{0};    // how long to wait for something new
+  };
+  Result<api::LogReply> log(const LogQuery& query);
+  Result<api::VersionsReply> versions(const Channel& channel, std::uint64_t limit);
+  Result<api::TimelineReply> timeline(const Channel& channel, std::uint64_t version);
   struct WaitQuery {
     Channel channel;
     std::uint64_t version = 0;

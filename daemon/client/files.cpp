@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 namespace p2pw {
@@ -88,6 +89,16 @@ Result<std::string> read_secret_file(const std::filesystem::path& path, std::siz
                                           path.string());
   }
   return read_open_file(file.fd, path, max_bytes);
+}
+
+Result<std::string> read_credential(const std::string& name, const std::filesystem::path& file, std::size_t max_bytes) {
+  // The service manager's file is readable by this user alone, though not always by its mode bits.
+  if (const char* folder = std::getenv("CREDENTIALS_DIRECTORY"); folder != nullptr && folder[0] == '/') {
+    auto handed = read_small_file(std::filesystem::path(folder) / name, max_bytes);
+    if (handed || handed.error().code != ErrorCode::not_found) return handed;
+  }
+  if (file.empty()) return fail(ErrorCode::not_found, "no credential " + name);
+  return read_secret_file(file, max_bytes);
 }
 
 Status write_small_file(const std::filesystem::path& path, std::string_view content, mode_t mode,

@@ -38,6 +38,13 @@ Result<std::vector<FleetSecret>> load_fleet_secrets(const StatePaths& paths) {
     if (!secret) return fail(secret.error().code, file.string() + ": " + secret.error().message);
     secrets.push_back(std::move(secret).value());
   }
+  auto handed = read_credential("p2pw.fleet.secret", {}, kMaxSecretFile);
+  if (!handed && handed.error().code != ErrorCode::not_found) return handed.error();
+  if (handed) {
+    P2PW_TRY(FleetSecret secret, FleetSecret::parse(handed.value()));
+    bool known = std::any_of(secrets.begin(), secrets.end(), [&](const FleetSecret& s) { return s.id() == secret.id(); });
+    if (!known) secrets.push_back(std::move(secret));
+  }
   return secrets;
 }
 

@@ -26,6 +26,7 @@ constexpr std::uint64_t kMaxRequestBody = 1u << 20;
 struct Shared {
   ApiServer::Handler handler;
   std::string token;
+  std::set<std::string> open_paths;
   std::size_t connections = 0;
 };
 
@@ -56,9 +57,14 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     };
     const ApiHeaders headers{text(http::field::host), text(http::field::origin), text("Sec-Fetch-Site"),
                              text(http::field::authorization), request.find(http::field::origin) != request.end()};
-    const ApiRefusal refusal = judge_request(headers, tcp_, shared_->token);
+    const ApiRefusal refusal = judge_request(headers, tcp_, is_open(request) ? std::string() : shared_->token);
     if (!refusal) return std::nullopt;
     return ApiResponse{refusal.status, api::to_json(fail(ErrorCode::untrusted, refusal.why)).dump(), "application/json"};
+  }
+
+  bool is_open(const http::request<http::string_body>& request) const {
+    std::string_view target(request.target().data(), request.target().size());
+    return request.method() == http::verb::get && shared_->open_paths.contains(std::string(target.substr(0, target.find('?'))));
   }
 
   void handle() {
@@ -87,7 +93,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     reply->set(http::field::cache_control, "no-store");
     reply->set("X-Content-Type-Options", "nosniff");
     if (response.type.starts_with("text/html")) {
-      reply->set("Content-Security-Policy", "default-src 'self' 'unsafe-inline'; frame-ancestors 'none'");
+      reply->set("Content-Security-Policy", "default-src 'self' 'unsafe-inline'; img-src data:; frame-ancestors 'none'");
     }
     reply->keep_alive(keep_alive_);
     reply->body() = std::move(response.body);
@@ -161,6 +167,7 @@ Result<std::unique_ptr<ApiServer>> ApiServer::start(asio::io_context& io, const 
   auto shared = std::make_shared<Shared>();
   shared->handler = std::move(handler);
   shared->token = options.token;
+  shared->open_paths = options.open_paths;
   auto server = std::make_unique<BeastServer>(shared, options.socket);
   try {
     P2PW_TRY(int fd, listen_unix(options.socket));

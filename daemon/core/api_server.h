@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "daemon/core/api_guard.h"
@@ -33,6 +34,7 @@ class ApiServer {
     std::string http_address;  // empty: no TCP
     std::uint16_t http_port = 0;
     std::string token;
+    std::set<std::string> open_paths = {};  // GET without the token: pages that hold nothing secret
   };
   // Errors: io (the socket cannot be made; a dead one that is in the way is replaced), busy (somebody answers there).
   static Result<std::unique_ptr<ApiServer>> start(boost::asio::io_context& io, const Options& options, Handler handler);

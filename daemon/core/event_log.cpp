@@ -11,14 +11,18 @@ void EventLog::add(const Channel& channel, std::string event, Version version, s
   if (entries_.size() > keep_) entries_.pop_front();
 }
 
-api::LogReply EventLog::after(std::uint64_t id, const std::string& channel, std::size_t limit) const {
+api::LogReply EventLog::after(std::uint64_t id, const std::string& channel, std::size_t limit, std::uint64_t run) const {
   api::LogReply reply;
+  if (run != 0 && run != run_) id = 0;  // of a daemon that is no more
+  reply.run = run_;
   reply.next = id;
+  reply.first = entries_.empty() ? next_ : entries_.front().id;
+  if (id + 1 < reply.first) reply.lost = reply.first - id - 1;
   for (const api::LogEntry& entry : entries_) {
-    if (entry.id <= id || (!channel.empty() && entry.channel != channel)) continue;
+    if (entry.id <= id) continue;
     if (reply.entries.size() >= limit) break;
-    reply.entries.push_back(entry);
     reply.next = entry.id;
+    if (channel.empty() || entry.channel == channel) reply.entries.push_back(entry);
   }
   return reply;
 }

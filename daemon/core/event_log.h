@@ -1,5 +1,5 @@
 // What happened on this node, for people and scripts: a bounded ring with ids that rise by one, so that a client notices
-// a gap. Control thread only.
+// a gap. The ids begin at one with every start of the daemon, which `run` tells apart. Control thread only.
 #pragma once
 
 #include <deque>
@@ -13,13 +13,16 @@ namespace p2pw {
 
 class EventLog {
  public:
-  explicit EventLog(std::function<WallTime()> now, std::size_t keep = 20'000) : now_(std::move(now)), keep_(keep) {}
+  explicit EventLog(std::function<WallTime()> now, std::size_t keep = 20'000)
+      : now_(std::move(now)), keep_(keep), run_(to_millis(now_())) {}
   void add(const Channel& channel, std::string event, Version version, std::string detail, std::string node = {});
-  api::LogReply after(std::uint64_t id, const std::string& channel, std::size_t limit) const;
+  // Entries with higher ids than `id`, which is from the log that began at `run` (0 = this one).
+  api::LogReply after(std::uint64_t id, const std::string& channel, std::size_t limit, std::uint64_t run = 0) const;
 
  private:
   std::function<WallTime()> now_;
   std::size_t keep_;
+  std::uint64_t run_;
   std::uint64_t next_ = 1;
   std::deque<api::LogEntry> entries_;
 };

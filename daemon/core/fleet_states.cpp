@@ -6,6 +6,9 @@
 namespace p2pw {
 namespace {
 
+constexpr std::size_t kVersionsWithTimes = 64;
+constexpr std::size_t kMaxStages = 8;  // of one node and version
+
 // Members are sorted by key; every report of every node passes here.
 const Member* find_member(const std::vector<Member>& members, const NodeKey& key) {
   auto it = std::lower_bound(members.begin(), members.end(), key, [](auto& m, auto& k) { return m.key < k; });
@@ -17,21 +20,23 @@ constexpr std::uint64_t kRepeatMillis = 60'000;
 
 bool same_news(const wire::NodeState& a, const wire::NodeState& b) {
   return a.version_staged() == b.version_staged() && a.version_active() == b.version_active() && a.state() == b.state() &&
-         a.name() == b.name() && a.region() == b.region() && a.times_size() == b.times_size();
+         a.name() == b.name() && a.region() == b.region() && a.times_size() == b.times_size() &&
+         a.problem() == b.problem();
 }
 
-constexpr std::size_t kMaxText = 64, kMaxTimes = 16;
+constexpr std::size_t kMaxText = 64, kMaxProblem = 300, kMaxTimes = 16;
 
 // It is kept, passed on and shown to people.
 wire::NodeState bounded(const wire::NodeState& state, const Region& region) {
   wire::NodeState out = state;
-  for (std::string* text : {out.mutable_name(), out.mutable_state()}) {
-    text->resize(std::min(text->size(), kMaxText));
+  for (std::string* text : {out.mutable_name(), out.mutable_state(), out.mutable_problem()}) {
+    text->resize(std::min(text->size(), text == &out.problem() ? kMaxProblem : kMaxText));
     for (char& c : *text) {
       if (c < 0x20 || c > 0x7e) c = '?';
     }
   }
   out.set_region(region.str());
+  out.set_percent(std::min(out.percent(), 100u));
   while (static_cast<std::size_t>(out.times_size()) > kMaxTimes) out.mutable_times()->RemoveLast();
   for (auto& time : *out.mutable_times()) time.mutable_stage()->resize(std::min(time.stage().size(), kMaxText));
   return out;
@@ -60,7 +65,25 @@ bool FleetStates::hear(const wire::NodeState& state, const std::vector<Member>& 
     row.changed = true;
     row.passed_on_ms = state.at_ms();
   }
+  keep_times(row, row.state);
   return news;
+}
+
+void FleetStates::keep_times(Row& row, const wire::NodeState& state) {
+  for (const wire::StageTime& time : state.times()) {
+    Stages& stages = row.times[Version(time.version())];
+    if (stages.size() < kMaxStages || stages.contains(time.stage())) stages[time.stage()] = time.at_us();
+  }
+  while (row.times.size() > kVersionsWithTimes) row.times.erase(row.times.begin());
+}
+
+std::map<NodeKey, FleetStates::NodeStages> FleetStates::stages(const Channel& channel, Version version) const {
+  std::map<NodeKey, NodeStages> out;
+  for (auto& [key, row] : rows_) {
+    auto it = row.times.find(version);
+    if (key.channel == channel && it != row.times.end()) out[key.node] = {row.state.name(), row.region, it->second};
+  }
+  return out;
 }
 
 std::vector<wire::NodeState> FleetStates::take_changes() {

@@ -18,10 +18,20 @@ class FleetStates {
     auto operator<=>(const Key&) const = default;
   };
   static constexpr std::size_t kMaxChannelsOfNode = 256, kMaxRows = 200'000;
-  // A report, of this node or passed on by another. Older news than known (by the reporting node's clock) are ignored, and
-  // so are nodes that are no members. `members`: sorted by key. The region is the member's, texts are cut. True when it
-  // says something new; one that does not is passed on only once a minute.
+  // A report, of this node or passed on by another; its times are on this daemon's clock already. Older news than known
+  // (by the reporting node's clock) are ignored, and so are nodes that are no members. `members`: sorted by key. The
+  // region is the member's, texts are cut. True when it says something new; one that does not is passed on only once a
+  // minute.
   bool hear(const wire::NodeState& state, const std::vector<Member>& members);
+  // When each node reached which stage of a version, in microseconds on this daemon's clock; of the last versions only.
+  using Stages = std::map<std::string, std::uint64_t>;
+  struct NodeStages {
+    std::string name;
+    Region region;
+    Stages stages;
+  };
+  std::map<NodeKey, NodeStages> stages(const Channel& channel, Version version) const;
+
   // Reports that have changed since the last call: to be passed on.
   std::vector<wire::NodeState> take_changes();
   std::vector<wire::NodeState> all() const;
@@ -41,10 +51,13 @@ class FleetStates {
   struct Row {
     wire::NodeState state;
     Region region;
+    std::map<Version, Stages> times;  // of the last versions that the node spoke of
     bool live = true;
     bool changed = true;
     std::uint64_t passed_on_ms = 0;  // the node's clock in the report that was passed on last
   };
+  static void keep_times(Row& row, const wire::NodeState& state);
+
   std::map<Key, Row> rows_;
   std::map<NodeKey, std::size_t> channels_of_;  // rows of each node
   std::vector<Member> members_;

@@ -201,7 +201,11 @@ void Follower::secrets_changed() {
 void Follower::bundle_known(const Run& run, BundleIndex index) {
   BundleId id = id_as<BundleId>(run.bundles().at(index).id());
   if (!bundles_of_.contains(run.id())) return;
-  if (!replaying_) host_.event(channel(), "bundle", run.version(), std::to_string(index.value()) + " " + id.short_hex());
+  if (!replaying_) {
+    host_.event(channel(), "bundle", run.version(), std::to_string(index.value()) + " " + id.short_hex());
+    VersionTimes& times = times_[run.version()];
+    if (!times.first_bundle) times.first_bundle = host_.wall_now();
+  }
   KnownBundle& known = known_[id];
   known.run = run.id();
   known.index = index;

@@ -61,7 +61,8 @@ class FollowerHost {
 
 // Moments of a version on this node, on its own wall clock.
 struct VersionTimes {
-  std::optional<WallTime> opened, first_chunk, last_chunk, sealed, staged, active;
+  std::optional<WallTime> requested;  // trainer: the seed was let in
+  std::optional<WallTime> opened, first_bundle, first_chunk, last_chunk, sealed, staged, active;
 };
 
 // The threads of a node that its followers share.
@@ -122,6 +123,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
 
   // A version that was begun here and will not be finished (the seed died).
   void give_up_run(const RunId& run);
+  void note_requested(Version version) { times_[version].requested = host_.wall_now(); }
   // Makes the staged version active; one that is active already is fine. Errors: not_found (it is not staged here).
   // `flush` overrides what the hook does with the engine's cache.
   Status activate(Version version, std::optional<bool> flush = std::nullopt);

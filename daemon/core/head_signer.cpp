@@ -8,7 +8,7 @@
 namespace p2pw {
 
 Result<std::unique_ptr<HeadSigner>> HeadSigner::open(const StatePaths& paths, Follower& follower) {
-  auto text = read_secret_file(paths.online_key(follower.channel()), 4096);
+  auto text = read_credential("p2pw.online.key", paths.online_key(follower.channel()), 4096);
   if (!text.ok() && text.error().code == ErrorCode::not_found) return std::unique_ptr<HeadSigner>();
   if (!text.ok()) return text.error();
   P2PW_TRY(SigningKey key, SigningKey::parse(*text));

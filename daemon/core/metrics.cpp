@@ -2,6 +2,7 @@
 
 #include "daemon/core/node.h"
 #include "daemon/core/node_api.h"
+#include "daemon/core/node_reports.h"
 
 namespace p2pw {
 namespace {
@@ -85,6 +86,101 @@ void staleness(Node& node, Text& out) {
   }
 }
 
+// What a name of a person's choosing must not do is end the label.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+  return out;
+}
+
+void newest_versions(Node& node, Text& out) {
+  auto each = [&](const char* name, const char* help, auto value) {
+    out.family(name, "gauge", help);
+    for (auto& [channel, f] : node.followers()) {
+      auto report = versions_report(*f, 1);
+      for (const api::VersionInfo& v : report.versions) {
+        if (v.sealed) out.sample(name, fmt::format("channel=\"{}\"", channel.str()), value(v));
+      }
+    }
+  };
+  each("p2pw_newest_delta_bytes", "Size of the newest sealed version as published", [](auto& v) { return v.delta_bytes; });
+  each("p2pw_newest_input_bytes", "Size of its checkpoint", [](auto& v) { return v.input_bytes; });
+  each("p2pw_newest_changed_elements", "Weights that changed in it", [](auto& v) { return v.changed_elements; });
+  each("p2pw_newest_sealed_timestamp_seconds", "When it was sealed, on the publisher's clock",
+       [](auto& v) { return static_cast<double>(v.sealed_ms) / 1000; });
+}
+
+void alarms(Node& node, Text& out) {
+  out.family("p2pw_frozen", "gauge", "1 while the trainer's daemon has not signed for a minute");
+  for (auto& [channel, f] : node.followers()) {
+    out.sample("p2pw_frozen", fmt::format("channel=\"{}\"", channel.str()), f->head_state() == "frozen" ? 1 : 0);
+  }
+  out.family("p2pw_problem", "gauge", "1 while something keeps this node from getting on; p2pw status tells what");
+  for (auto& [channel, f] : node.followers()) {
+    out.sample("p2pw_problem", fmt::format("channel=\"{}\"", channel.str()), f->problem().empty() ? 0 : 1);
+  }
+}
+
+// What this daemon has heard of the others: all of them at the trainer and at bootstrap daemons.
+void fleet(Node& node, Text& out) {
+  struct Sum {
+    std::map<std::string, int> states;
+    int behind = 0;
+    double lag = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Sum> sums;
+  for (const wire::NodeState& state : node.states().all()) {
+    auto channel = Channel::parse(state.channel());
+    auto region = Region::parse(state.region());
+    Follower* follower = channel.ok() && region.ok() ? node.follower(*channel) : nullptr;
+    if (!follower) continue;
+    Sum& sum = sums[{channel->str(), region->str()}];
+    ++sum.states[escaped(state.state())];
+    if (state.state() == "offline") continue;
+    sum.behind += state.version_active() < follower->version_sealed().value();
+    sum.lag = std::max(sum.lag, lag_seconds(node, state));
+  }
+  out.family("p2pw_fleet_nodes", "gauge", "Nodes heard of by channel, region and state");
+  for (auto& [key, sum] : sums) {
+    for (auto& [state, n] : sum.states) {
+      out.sample("p2pw_fleet_nodes", fmt::format("channel=\"{}\",region=\"{}\",state=\"{}\"", key.first, key.second, state), n);
+    }
+  }
+  auto each = [&](const char* name, const char* help, auto value) {
+    out.family(name, "gauge", help);
+    for (auto& [key, sum] : sums) out.sample(name, fmt::format("channel=\"{}\",region=\"{}\"", key.first, key.second), value(sum));
+  };
+  each("p2pw_fleet_behind", "Live nodes that do not serve the newest sealed version", [](auto& s) { return s.behind; });
+  each("p2pw_fleet_lag_seconds", "Longest time that a live node has lacked a sealed version", [](auto& s) { return s.lag; });
+}
+
+void link_paths(Node& node, Text& out) {
+  struct Row {
+    std::string labels;
+    LinkStats stats;
+  };
+  std::vector<Row> rows;
+  for (const NodeKey& peer : node.hub().links()) {
+    auto stats = node.hub().stats(peer);
+    auto view = node.roster().view(peer);
+    if (!stats || !view) continue;
+    rows.push_back({fmt::format("to=\"{}\",region=\"{}\"", escaped(node.name_of_node(peer)), view->info.member.region.str()), *stats});
+  }
+  auto each = [&](const char* name, const char* type, const char* help, auto value) {
+    out.family(name, type, help);
+    for (const Row& row : rows) out.sample(name, row.labels, value(row.stats));
+  };
+  auto seconds = [](std::chrono::microseconds time) { return static_cast<double>(time.count()) / 1e6; };
+  each("p2pw_link_round_trip_seconds", "gauge", "Smoothed round trip of a link", [&](auto& s) { return seconds(s.round_trip); });
+  each("p2pw_link_clock_offset_seconds", "gauge", "The peer's clock minus this one's", [&](auto& s) { return seconds(s.clock_offset); });
+  each("p2pw_link_rate_bits", "gauge", "What the link carries towards the peer, bits a second", [](auto& s) { return s.rate_bits; });
+  each("p2pw_link_queued_bytes", "gauge", "Handed to the link and not yet written", [](auto& s) { return s.stripe_queue; });
+  each("p2pw_link_retransmitted_segments", "gauge", "Segments sent again on the connections that stand", [](auto& s) { return s.retransmitted; });
+}
+
 void links(Node& node, Text& out) {
   struct Sum {
     std::uint64_t payload = 0, control = 0, received = 0;
@@ -159,8 +255,14 @@ std::string metrics_text(Node& node) {
   channels(node, out);
   engines(node, out);
   staleness(node, out);
+  newest_versions(node, out);
+  alarms(node, out);
+  fleet(node, out);
   links(node, out);
+  link_paths(node, out);
   spreading(node, out);
+  out.family("p2pw_start_time_seconds", "gauge", "When this daemon started");
+  out.sample("p2pw_start_time_seconds", "", static_cast<double>(to_millis(node.started())) / 1000);
   out.family("p2pw_members", "gauge", "Live members of the fleet, this one included");
   out.sample("p2pw_members", "", node.roster().members().size());
   return out.take();

@@ -19,6 +19,16 @@ namespace {
 constexpr int kRebuildNicer = 5;
 
 constexpr milliseconds kTick{100};
+constexpr std::chrono::seconds kNews{15};
+constexpr std::size_t kMaxProblem = 300;  // bytes of the text that travels in a state
+
+// protobuf strings must be UTF-8; a path or a peer's word may be anything, and a cut may go through a letter.
+std::string valid_utf8(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) >= 0x7f || static_cast<unsigned char>(c) < 0x20) c = '?';
+  }
+  return text;
+}
 
 WallTime wall_clock() { return std::chrono::time_point_cast<milliseconds>(std::chrono::system_clock::now()); }
 
@@ -148,7 +158,7 @@ Status Node::open_channels() {
 }
 
 Status Node::open_servers() {
-  ApiServer::Options options{config_.api_socket(), config_.api.http_address, config_.api.http_port, config_.api.token};
+  ApiServer::Options options{config_.api_socket(), config_.api.http_address, config_.api.http_port, config_.api.token, {"/"}};
   P2PW_TRY(api_, ApiServer::start(io_, options, [this](ApiRequest request, ApiServer::Reply reply) {
     answer_api(*this, std::move(request), std::move(reply));
   }));
@@ -267,6 +277,30 @@ void Node::note(const BundleId& bundle, const std::string& event, const std::str
 
 // States.
 
+// The newest two versions', while anything about them is young: repeated, for a state may get lost on its way.
+void Node::write_times(const Follower& follower, wire::NodeState& state) const {
+  WallTime now = wall_now();
+  auto& times = follower.times();
+  std::size_t versions = 0;
+  for (auto it = times.rbegin(); it != times.rend() && versions < 2; ++it, ++versions) {
+    const VersionTimes& t = it->second;
+    bool trainer = config_.node.role == Role::trainer;
+    std::vector<std::pair<const char*, std::optional<WallTime>>> stages = {
+        {"first_byte", t.first_chunk}, {"last_byte", t.last_chunk}, {"staged", t.staged}, {"active", t.active}};
+    if (trainer) stages = {{"requested", t.requested}, {"opened", t.opened}, {"first_bundle", t.first_bundle},
+                           {"sealed", t.sealed}, {"staged", t.staged}, {"active", t.active}};
+    bool young = std::any_of(stages.begin(), stages.end(), [&](auto& s) { return s.second && now - *s.second < kNews; });
+    if (!young) continue;
+    for (auto& [stage, at] : stages) {
+      if (!at) continue;
+      auto* time = state.add_times();
+      time->set_version(it->first.value());
+      time->set_stage(stage);
+      time->set_at_us(to_millis(*at) * 1000);
+    }
+  }
+}
+
 wire::NodeState Node::own_state(const Follower& follower) const {
   wire::NodeState state;
   state.set_node(std::string(roster_->self().key.text()));
@@ -277,6 +311,11 @@ wire::NodeState Node::own_state(const Follower& follower) const {
   state.set_state(follower.state());
   state.set_at_ms(to_millis(wall_now()));
   state.set_name(config_.node.name);
+  if (!follower.problem().empty()) state.set_problem(valid_utf8(follower.problem().substr(0, kMaxProblem)));
+  if (auto p = follower.progress(); p.target.value() != 0 && p.frames_known > 0) {
+    state.set_percent(static_cast<std::uint32_t>(p.frames_applied * 100 / p.frames_known));
+  }
+  write_times(follower, state);
   return state;
 }
 

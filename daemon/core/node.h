@@ -108,6 +108,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   void wake_waiters();
   Follower* follower_of(const BundleId& bundle);
   wire::NodeState own_state(const Follower& follower) const;
+  void write_times(const Follower& follower, wire::NodeState& state) const;
 
   // LinkHandler
   void link_up(const NodeKey& peer, const wire::Hello& hello) override;

@@ -1,13 +1,17 @@
 #include "daemon/core/node_api.h"
 
+#include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "daemon/client/version.h"
+#include "daemon/core/dashboard.h"
 #include "daemon/core/hot_load.h"
 #include "daemon/core/node.h"
+#include "daemon/core/node_reports.h"
 
 namespace p2pw {
 namespace {
@@ -68,6 +72,9 @@ api::ChannelStatus channel_status(Node& node, Follower& follower) {
     s.pause_ms = millis(engine.last_load.paused);
     s.load_ms = millis(engine.last_load.loading);
   }
+  if (const Run* run = follower.log().version(follower.version_active()); run && run->seal()) {
+    s.active_digest = run->seal()->table_hash.hex();
+  }
   return s;
 }
 
@@ -92,20 +99,11 @@ api::LinkStatus link_status(Node& node, const NodeKey& peer) {
     l.payload_received = stats->payload_received;
     l.control_sent = stats->control_sent;
     l.control_received = stats->control_received;
+    l.queued_bytes = stats->stripe_queue;
+    l.retransmitted = stats->retransmitted;
+    l.congestion = stats->congestion;
   }
   return l;
-}
-
-// How long ago the first version that this node has not activated was sealed here.
-double lag_seconds(Node& node, const wire::NodeState& state) {
-  auto channel = Channel::parse(state.channel());
-  Follower* follower = channel.ok() ? node.follower(*channel) : nullptr;
-  if (!follower) return 0;
-  for (auto& [version, times] : follower->times()) {
-    if (version.value() <= state.version_active() || !times.sealed) continue;
-    return std::chrono::duration<double>(node.wall_now() - *times.sealed).count();
-  }
-  return 0;
 }
 
 // Sealed versions that a node does not serve yet.
@@ -119,6 +117,28 @@ std::uint64_t lag_versions(Node& node, const wire::NodeState& state) {
     if (run && run->state() == RunState::sealed) ++behind;
   }
   return behind;
+}
+
+// `states` are the fleet's, this one among them.
+api::NodeStatus node_status(Node& node, const wire::NodeState& state, const std::vector<wire::NodeState>& states) {
+  auto channel = Channel::parse(state.channel());
+  Follower* follower = channel.ok() ? node.follower(*channel) : nullptr;
+  Version newest = follower ? follower->version_sealed() : Version();
+  auto there = std::count_if(states.begin(), states.end(), [&](const wire::NodeState& s) {
+    return s.region() == state.region() && s.channel() == state.channel() && s.version_staged() >= newest.value();
+  });
+  double lag = lag_seconds(node, state);
+  return {NodeKey::from(state.node()).value_or(NodeKey{}).hex(),
+          state.name(),
+          state.channel(),
+          state.region(),
+          state.version_staged(),
+          state.version_active(),
+          state.state(),
+          lag_versions(node, state),
+          lag,
+          state.percent(),
+          why_behind(state, newest, lag, static_cast<std::size_t>(there))};
 }
 
 bool is_trainer(Node& node, const wire::NodeState& state) {
@@ -137,11 +157,8 @@ api::StatusReply status(Node& node) {
   r.started_ms = to_millis(node.started());
   r.now_ms = to_millis(node.wall_now());
   for (auto& [channel, follower] : node.followers()) r.channels.push_back(channel_status(node, *follower));
-  for (const wire::NodeState& state : node.states().all()) {
-    auto key = NodeKey::from(state.node()).value_or(NodeKey{});
-    r.nodes.push_back({key.hex(), state.name(), state.channel(), state.region(), state.version_staged(),
-                       state.version_active(), state.state(), lag_versions(node, state), lag_seconds(node, state)});
-  }
+  auto states = node.states().all();
+  for (const wire::NodeState& state : states) r.nodes.push_back(node_status(node, state, states));
   r.staleness = fleet_staleness(node);
   for (const NodeKey& peer : node.hub().links()) r.links.push_back(link_status(node, peer));
   for (auto& [key, sent] : node.sent()) {
@@ -267,6 +284,14 @@ void answer_channel(Node& node, const ApiRequest& request, const ApiServer::Repl
     return reply(error_response(fail(ErrorCode::not_found, "no channel at " + request.path)));
   }
   auto verb = rest.substr(slash + 1);
+  if (verb == "versions" && request.method == "GET") {
+    return reply(json_response(versions_report(*follower, number(request, "limit", 100))));
+  }
+  if (verb == "timeline" && request.method == "GET") {
+    Version version(number(request, "version", follower->version_sealed().value()));
+    auto report = timeline_report(node, *follower, version);
+    return reply(report.ok() ? json_response(*report) : error_response(report.error()));
+  }
   if (verb == "wait" && request.method == "GET") return wait_for_fleet(node, *follower, request, reply);
   if (verb == "gc") return reply(gc(*follower, request.method == "POST"));
   if (verb == "activate" && request.method == "POST") return reply(activate(*follower, request));
@@ -280,6 +305,18 @@ void answer_channel(Node& node, const ApiRequest& request, const ApiServer::Repl
     return reply(json_response(action_reply(*follower)));
   }
   reply(error_response(fail(ErrorCode::not_found, "no such action: " + request.method + " " + request.path)));
+}
+
+void answer_log(Node& node, const ApiRequest& request, const ApiServer::Reply& reply) {
+  auto deadline = node.steady_now() + std::chrono::seconds(std::min<std::uint64_t>(number(request, "wait", 0), 3600));
+  auto answer = [&node, request, deadline, reply] {
+    auto log = node.events().after(number(request, "after", 0), text(request, "channel"), number(request, "limit", 1000),
+                                   number(request, "run", 0));
+    if (log.entries.empty() && log.lost == 0 && node.steady_now() < deadline) return false;
+    reply(json_response(log));
+    return true;
+  };
+  if (!answer()) node.on_states(answer);
 }
 
 void answer_token(Node& node, const ApiRequest& request, const ApiServer::Reply& reply) {
@@ -323,10 +360,8 @@ void answer_api(Node& node, ApiRequest request, ApiServer::Reply reply) {
   bool get = request.method == "GET";
   if (get && request.path == "/v1/status") return reply(json_response(status(node)));
   if (get && request.path == "/v1/peers") return reply(json_response(peers(node)));
-  if (get && request.path == "/v1/log") {
-    auto log = node.events().after(number(request, "after", 0), text(request, "channel"), number(request, "limit", 1000));
-    return reply(json_response(log));
-  }
+  if (get && request.path == "/v1/log") return answer_log(node, request, reply);
+  if (get && request.path == "/") return reply({200, std::string(dashboard_page()), "text/html; charset=utf-8"});
   if (get && request.path == "/metrics") return reply({200, metrics_text(node), "text/plain; version=0.0.4"});
   if (request.method == "POST" && request.path == "/v1/fleet-secret") return answer_rotate(node, request, reply);
   if (!get && request.path == "/v1/tokens") return answer_token(node, request, reply);

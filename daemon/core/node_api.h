@@ -13,7 +13,7 @@ void answer_api(Node& node, ApiRequest request, ApiServer::Reply reply);
 // Without trainers, and without nodes that are offline.
 std::vector<api::Staleness> fleet_staleness(Node& node);
 
-// Prometheus text; the table of names is in METRICS.md.
+// Prometheus text; the table of names is in daemon/monitoring/README.md.
 std::string metrics_text(Node& node);
 
 }  // namespace p2pw

@@ -12,6 +12,15 @@ constexpr std::chrono::hours kSeenLately{1};  // a node that is away for longer 
 // A peer that has more than this to be told at once hears some of it twice.
 constexpr std::size_t kTold = 8192;
 
+// From the sender's clock to ours. Before the first heartbeats have been echoed there is no offset: then the times are
+// dropped; they come again.
+void to_local_clock(wire::NodeState& state, const LinkStats& stats) {
+  if (stats.round_trip.count() == 0) return state.clear_times();
+  for (wire::StageTime& time : *state.mutable_times()) {
+    time.set_at_us(time.at_us() - static_cast<std::uint64_t>(stats.clock_offset.count()));  // modulo 2^64 both ways
+  }
+}
+
 }  // namespace
 
 RecentSet<Sha256>& Node::told(const NodeKey& peer) { return told_.try_emplace(peer, kTold).first->second; }
@@ -125,8 +134,11 @@ void Node::states_message(const Member& peer, const wire::NodeStates& message) {
   const NodeKey key = peer.key;
   const bool for_others = peer.bootstrap || peer.trainer;
   bool news = false;
-  for (const auto& state : message.states()) {
-    if (for_others || state.node() == key.text()) news |= states_.hear(state, roster_->members());
+  const auto stats = hub_->stats(key);
+  for (wire::NodeState state : message.states()) {
+    if (!for_others && state.node() != key.text()) continue;
+    to_local_clock(state, stats ? *stats : LinkStats());
+    news |= states_.hear(state, roster_->members());
   }
   if (news && !followers_.empty()) state_changed(followers_.begin()->first);
 }

@@ -110,6 +110,7 @@ void Publisher::try_pin(Session& session) {
   if (!first && !session.again) session.pin = session.follower->slots().pin_active();
   session.version = session.asked.value() ? session.asked : session.follower->highest_used().next();
   session.state = State::pinned;
+  session.follower->note_requested(session.version);
   send_pinned(session);
 }
 

@@ -36,7 +36,7 @@ TEST(ApiClient, PutsTheQuestionIntoThePath) {
   FakeDaemon daemon([](const ApiRequest&) { return json(Json::object()); });
   ApiClient client(daemon.socket());
   ASSERT_TRUE(client.wait({channel(), 7, 95, true, std::chrono::milliseconds(1500)}).ok());
-  ASSERT_TRUE(client.log("a&b=c", 3, 10).ok());
+  ASSERT_TRUE(client.log({.channel = "a&b=c", .after = 3, .limit = 10}).ok());
   ASSERT_TRUE(client.make_token({8, ""}).ok());
   ASSERT_TRUE(client.activate(channel(), {5}).ok());
   ASSERT_TRUE(client.rollback(channel()).ok());

@@ -1,6 +1,7 @@
 #include "daemon/core/api_server.h"
 
 #include <gtest/gtest.h>
+#include <arpa/inet.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -74,6 +75,40 @@ TEST_F(ApiServerTest, RefusesWebPages) {
                 "Content-Length: 0\r\n\r\n")
                 .find("403"),
             std::string::npos);
+}
+
+TEST_F(ApiServerTest, OverTcpOnlyOpenPathsNeedNoToken) {
+  testing::TempDir other;
+  boost::asio::io_context own;
+  auto handler = [](ApiRequest, ApiServer::Reply reply) { reply({200, "fine"}); };
+  auto started = ApiServer::start(own, {other / "api.sock", "127.0.0.1", 0, "a token of some length", {"/"}}, handler);
+  ASSERT_TRUE(started.ok()) << started.error().message;
+  std::uint16_t port = (*started)->http_port();
+  std::thread serving([&] { own.run(); });
+  auto ask_tcp = [&](const std::string& text) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(::send(fd, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+    std::string answer;
+    char buffer[4096];
+    for (ssize_t n; (n = ::read(fd, buffer, sizeof buffer)) > 0;) answer.append(buffer, static_cast<std::size_t>(n));
+    close(fd);
+    return answer;
+  };
+  EXPECT_NE(ask_tcp(get("/?x=1")).find("200 OK"), std::string::npos);
+  EXPECT_NE(ask_tcp(get("/v1/status")).find("401"), std::string::npos);
+  EXPECT_NE(ask_tcp(get("//")).find("401"), std::string::npos);
+  EXPECT_NE(ask_tcp("POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").find("401"), std::string::npos);
+  EXPECT_NE(ask_tcp(get("/v1/status", "Authorization: Bearer a token of some length\r\n")).find("200 OK"), std::string::npos);
+  own.post([&] {
+    started->reset();
+    own.stop();
+  });
+  serving.join();
 }
 
 TEST_F(ApiServerTest, SecondServerOnTheSameSocketIsBusyAndADeadSocketIsReplaced) {

@@ -16,6 +16,8 @@ P2PW_PACKAGES=(
   clang libclang-rt-14-dev
   # the lab
   iproute2 ethtool user-mode-linux
+  # the Debian package, and a look at it from outside
+  dpkg-dev file man-db systemd debootstrap zsh fish chromium
 )
 
 p2pw_say() { echo "$*" >&2; }
