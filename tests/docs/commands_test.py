@@ -9,7 +9,7 @@ How a block is run stands in an HTML comment right before it:
     <!-- elsewhere: WHY -->  executed by another test, which WHY names, or not to be executed at all
 
 The trainer and node are real daemons on loopback addresses; `apt`, `systemctl`, `install`, `sysctl` and `ssh` are stand-ins that do
-what they do for p2pw (tests/packaging does the real thing). Every mention of `p2pw VERB --option` in running text must name
+what they do for p2pw. Every mention of `p2pw VERB --option` in running text must name
 a verb and options that exist. Python standard library only.
 """
 
