@@ -90,6 +90,8 @@ TEST_F(MendTest, JoinerCopiesSlabsWhenTheRegionHasDroppedTheLineage) {
 
 TEST_F(MendTest, NeighbourThatGivesWrongSlabsIsNamedAndTheOthersHelp) {
   publish(1);
+  // Later it would find the damage itself, and mend it before it gives anything.
+  ASSERT_TRUE(until_log("r1-1", "\"certified\""));
   spoil("r1-1");
   fleet.start_node("r1", 3);
   EXPECT_TRUE(until_exact("r1-3", step(0)));
