@@ -8,7 +8,7 @@
 
 namespace p2pw {
 
-inline constexpr std::uint32_t kDefaultStripes = 8;
+inline constexpr std::uint32_t kDefaultStripes = 4;
 inline constexpr std::uint32_t kMaxStripes = 32;
 
 // Connections needed to keep `rate_bits` moving over `round_trip` when the kernel lets each send buffer grow
