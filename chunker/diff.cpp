@@ -238,20 +238,15 @@ Result<KindChoice> choose_kind(const CheckpointView& parent, const CheckpointVie
   SlabReader old_reader(parent.directory, *parent.layout), new_reader(now.directory, *now.layout);
 
   const std::size_t samples = std::min(slabs.size(), kSampleSlabs);
-  std::vector<Slab> sampled;
+  auto sample = [&](std::size_t i) -> const Slab& { return slabs[i * slabs.size() / samples]; };
   double raw = 0;
-  for (std::size_t i = 0; i < samples; ++i) {
-    sampled.push_back(slabs[i * slabs.size() / samples]);
-    sampled.back().length = std::min(sampled.back().length, kSampleBytes);
-    raw += static_cast<double>(sampled.back().length);
-  }
+  for (std::size_t i = 0; i < samples; ++i) raw += static_cast<double>(std::min(sample(i).length, kSampleBytes));
   const double scale = static_cast<double>(now.layout->total_bytes()) / raw;
   // Frame bytes of the sample; `parent` null: as anchors.
   auto measure = [&](const SlabReader* parent_reader) -> Result<double> {
     std::vector<std::uint64_t> bytes(samples);
     P2PW_CHECK(parallel_for(default_threads(), samples, [&](unsigned, std::size_t i) -> Status {
-      P2PW_TRY(auto encoded, SlabWorker({&new_reader, parent_reader, nullptr, false}).encode(sampled[i]));
-      bytes[i] = encoded.frame.bytes.size();
+      P2PW_TRY(bytes[i], SlabWorker({&new_reader, parent_reader, nullptr, false}).measure(sample(i), kSampleBytes));
       return {};
     }));
     return static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}));

@@ -1,6 +1,9 @@
 #include "chunker/slab_encoding.h"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
+#include <optional>
 
 #include "chunker/text.h"
 
@@ -13,19 +16,36 @@ std::string place_of(const Layout& layout, const Slab& slab) {
 }
 
 Result<EncodedSlab> SlabWorker::encode(const Slab& slab) {
-  const Slab* parent_slab = nullptr;
-  std::span<std::byte> parent;
+  return encode_part(slab, std::numeric_limits<std::uint32_t>::max());
+}
+
+Result<std::uint64_t> SlabWorker::measure(const Slab& slab, std::uint32_t most) {
+  P2PW_TRY(EncodedSlab encoded, encode_part(slab, most));
+  return encoded.frame.bytes.size();
+}
+
+// The first `most` bytes of the slab and of its parent.
+Result<EncodedSlab> SlabWorker::encode_part(const Slab& whole, std::uint32_t most) {
+  auto part_of = [most](Slab slab) {
+    slab.length = std::min(slab.length, most);
+    return slab;
+  };
+  const Slab* counterpart = nullptr;
   if (sources_.parent != nullptr) {
     const Layout& old = sources_.parent->layout();
-    parent_slab = slab.id.is_bytes() ? sources_.now->layout().counterpart(slab, old) : old.find(slab.id);
+    counterpart = whole.id.is_bytes() ? sources_.now->layout().counterpart(whole, old) : old.find(whole.id);
   }
-  if (parent_slab != nullptr) {
+  std::optional<Slab> parent_slab;
+  std::span<std::byte> parent;
+  if (counterpart != nullptr) {
+    parent_slab = part_of(*counterpart);
     parent = parent_.get(parent_slab->length);
     P2PW_CHECK(sources_.parent->read(*parent_slab, parent));
   }
+  const Slab slab = part_of(whole);
   std::span<std::byte> now = now_.get(slab.length);
   P2PW_CHECK(sources_.now->read(slab, now));
-  return encode_from(slab, parent, now, parent_slab);
+  return encode_from(slab, parent, now, parent_slab ? &*parent_slab : nullptr);
 }
 
 Result<EncodedSlab> SlabWorker::encode_from(const Slab& slab, std::span<std::byte> parent, ByteView now,

@@ -27,8 +27,11 @@ class SlabWorker {
  public:
   explicit SlabWorker(const SlabSources& sources) : sources_(sources) {}
   Result<EncodedSlab> encode(const Slab& slab);
+  // Bytes of the frame that the slab's first `most` bytes would make, beside the same part of the parent; for estimates.
+  Result<std::uint64_t> measure(const Slab& slab, std::uint32_t most);
 
  private:
+  Result<EncodedSlab> encode_part(const Slab& slab, std::uint32_t most);
   Result<EncodedSlab> encode_from(const Slab& slab, std::span<std::byte> parent, ByteView now,
                                   const Slab* parent_slab);
   Status check_parent(const Slab& slab, const Digest& found) const;

@@ -190,6 +190,21 @@ TEST_F(Diff, TheKindFollowsFromASample) {
   EXPECT_GT(dense->expected_bytes, new_layout_->total_bytes() / 2);
 }
 
+// Of large slabs only the beginning is looked at, of both sides alike.
+TEST_F(Diff, TheKindOfLargeSlabsFollowsFromTheirBeginnings) {
+  testing::TempDir before, after;
+  testing::write_file(before / "model.safetensors",
+                      testing::safetensors({testing::random_tensor(random_, "w", Dtype::bf16, 5u << 20)}));
+  std::filesystem::copy(before.path(), after.path(), std::filesystem::copy_options::recursive);
+  testing::change_weights(after.path(), random_, 0.02);
+  auto old_layout = Layout::scan(before.path()), new_layout = Layout::scan(after.path());
+  ASSERT_TRUE(old_layout.ok() && new_layout.ok());
+  auto choice = choose_kind({before.path(), &*old_layout}, {after.path(), &*new_layout});
+  ASSERT_TRUE(choice.ok()) << choice.error().message;
+  EXPECT_EQ(choice->kind, Kind::delta);
+  EXPECT_LT(choice->expected_bytes, new_layout->total_bytes() / 5);
+}
+
 TEST_F(Diff, StopsWhenAskedAndWhenTheSinkRefuses) {
   Collect sink;
   DiffOptions options;
