@@ -106,11 +106,11 @@ Status init(const Options& options, Console& console) {
   P2PW_TRY(SigningKey node, setup::load_or_make_key(paths.node_key()));
   P2PW_CHECK(make_fleet_secret(paths));
   P2PW_CHECK(renew_delegate(paths, config.channels.front().name, publisher, now()));
-  P2PW_TRY(std::string token, make_token(config, setup::node_key_of(node), options.uses));
+  P2PW_TRY(std::string token, make_token(config, node_key_of(node), options.uses));
   P2PW_CHECK(setup::give_to_caller(key_file));
   P2PW_CHECK(save_config(config, config.file, options.force));
   P2PW_CHECK(setup::give_to_daemon(config));
-  answer(console, config, setup::node_key_of(node), token);
+  answer(console, config, node_key_of(node), token);
   return {};
 }
 

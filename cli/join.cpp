@@ -72,7 +72,7 @@ Status join(const Options& options, Console& console) {
   console.note("Start it:  systemctl enable --now p2pwd    (or: p2pwd --config " + config.file.string() + ")");
   console.answer({{"config", config.file.string()},
                   {"state", config.state.string()},
-                  {"node", setup::node_key_of(node).hex()},
+                  {"node", node_key_of(node).hex()},
                   {"channel", token.channel.str()},
                   {"region", config.node.region.str()}},
                  config.file.string());

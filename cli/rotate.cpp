@@ -50,7 +50,7 @@ Status node_key(Console& console) {
   P2PW_TRY(Config config, daemon_config(console));
   P2PW_TRY(SigningKey key, replace_key(config.paths().node_key()));
   P2PW_CHECK(setup::give_to_daemon(config));
-  const std::string hex = setup::node_key_of(key).hex();
+  const std::string hex = node_key_of(key).hex();
   console.note("The key is used from the next start of p2pwd; the old one is kept as node.key.old.");
   console.note("Where an [[allow]] list or a [[bootstrap]] entry names this node, put the new key in first.");
   console.answer({{"node", hex}}, hex);

@@ -50,12 +50,6 @@ Result<SigningKey> load_or_make_key(const std::filesystem::path& file) {
   return key;
 }
 
-NodeKey node_key_of(const SigningKey& key) {
-  NodeKey node;
-  node.data = key.verifying_key().key.data;
-  return node;
-}
-
 std::string local_address_towards(const std::string& peer) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_DGRAM;

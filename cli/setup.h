@@ -13,8 +13,6 @@ namespace p2pw::setup {
 // The key file, made when it is missing (0600). Errors: as read_secret_file(), write_small_file().
 Result<SigningKey> load_or_make_key(const std::filesystem::path& file);
 
-NodeKey node_key_of(const SigningKey& key);
-
 // The address of this machine from which packets towards `peer` would leave: asks the kernel, sends nothing. Empty when
 // it has no route there.
 std::string local_address_towards(const std::string& peer);

@@ -129,4 +129,9 @@ Result<Sha256> record_id(ByteView envelope) {
   return sha256(opened.record);
 }
 
+Result<KeyId> record_signer(ByteView envelope) {
+  P2PW_TRY(const Envelope opened, open_envelope(envelope));
+  return signer_of(opened.signature);
+}
+
 }  // namespace p2pw

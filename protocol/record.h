@@ -140,6 +140,8 @@ Result<Bytes> sign_record(const SigningKey& key, const Channel& channel, WallTim
 
 // The id that a verifier will give to `envelope` (SHA-256 of the signed bytes inside), without trusting it.
 Result<Sha256> record_id(ByteView envelope);
+// The key that `envelope` says it is signed with, without trusting it.
+Result<KeyId> record_signer(ByteView envelope);
 
 template <class Id>
 Id id_as(const Sha256& hash) {  // RunId, BundleId, SealHash of a record's id

@@ -15,12 +15,6 @@ constexpr std::string_view kLabel = "p2pw secret handover 1";
 
 std::string signed_bytes(const std::string& body) { return std::string(kLabel) + body; }
 
-NodeKey node_of(const SigningKey& key) {
-  NodeKey node;
-  node.data = key.verifying_key().key.data;
-  return node;
-}
-
 std::optional<std::string> sealed_for(const NodeKey& node, const std::string& plain) {
   std::array<std::uint8_t, crypto_box_PUBLICKEYBYTES> curve;
   if (crypto_sign_ed25519_pk_to_curve25519(curve.data(), node.data.data()) != 0) return std::nullopt;
@@ -59,7 +53,7 @@ std::vector<wire::SecretHandover> make_handover(const SigningKey& issuer, const 
   std::size_t done = 0;
   do {
     wire::SecretHandoverBody body;
-    body.set_issuer(std::string(node_of(issuer).text()));
+    body.set_issuer(std::string(node_key_of(issuer).text()));
     body.set_issued_ms(to_millis(issued));
     body.set_secret_id(std::string(secret.id().text()));
     body.set_only(only);
@@ -106,7 +100,7 @@ Result<Handover> read_handover(const wire::SecretHandover& message, const Signin
   }
   Handover handover{*issuer, from_millis(body.issued_ms()), *id, body.only(), std::nullopt};
   for (const auto& sealed : body.sealed()) {
-    if (sealed.node() != node_of(own).text()) continue;
+    if (sealed.node() != node_key_of(own).text()) continue;
     P2PW_TRY(FleetSecret secret, opened(sealed.box(), own));
     if (secret.id() != *id) return fail(ErrorCode::integrity, "a secret handover holds another secret than it names");
     handover.secret = std::move(secret);

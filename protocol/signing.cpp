@@ -113,10 +113,12 @@ std::string VerifyingKey::file() const {
   return std::string(kPublicComment) + comment_id(id) + "\n" + line() + "\n";
 }
 
+KeyId signer_of(const Signature& signature) { return *KeyId::from(signature.view().subspan(2, KeyId::kSize)); }
+
 bool VerifyingKey::verify(ByteView message, const Signature& signature) const {
   init_crypto();
   if (!std::equal(kHashedAlgorithm.begin(), kHashedAlgorithm.end(), signature.data.begin())) return false;
-  if (!std::equal(id.data.begin(), id.data.end(), signature.data.begin() + 2)) return false;
+  if (signer_of(signature) != id) return false;
   const auto hash = prehash(message);
   return crypto_sign_verify_detached(signature.data.data() + 10, hash.data(), hash.size(), key.data.data()) ==
          0;
@@ -213,6 +215,12 @@ std::string SigningKey::minisig(ByteView message, std::string_view trusted_comme
                        covered.size(), secret_.data());
   return std::string(kSignatureComment) + base64(signature.view()) + "\n" + std::string(kTrustedComment) +
          comment + "\n" + base64(std::as_bytes(std::span(over_comment))) + "\n";
+}
+
+NodeKey node_key_of(const SigningKey& key) {
+  NodeKey node;
+  node.data = key.verifying_key().key.data;
+  return node;
 }
 
 }  // namespace p2pw

@@ -12,6 +12,7 @@ namespace p2pw {
 
 // 2 bytes "ED", 8 bytes key id, 64 bytes Ed25519.
 using Signature = Blob<struct SignatureTag, 74>;
+KeyId signer_of(const Signature& signature);  // as it says itself
 
 struct VerifyingKey {
   KeyId id;
@@ -48,5 +49,8 @@ class SigningKey {
   VerifyingKey verifying_;
   std::array<std::uint8_t, 64> secret_{};
 };
+
+// A node is named by its public key.
+NodeKey node_key_of(const SigningKey& key);
 
 }  // namespace p2pw

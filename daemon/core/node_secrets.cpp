@@ -54,10 +54,8 @@ Result<api::RotateReply> Node::rotate_secret(const api::RotateRequest& request) 
     if (!key) return fail(ErrorCode::usage, "\"" + text + "\" is not a node key (64 hex digits; p2pw peers shows them)");
     without.insert(*key);
   }
-  std::vector<NodeKey> members;
-  for (const Member& m : roster_->members()) {
-    if (m.key != self().key && !without.contains(m.key)) members.push_back(m.key);
-  }
+  std::vector<NodeKey> members = other_members();
+  std::erase_if(members, [&](const NodeKey& key) { return without.contains(key); });
   auto parts = request.finish ? keeper_->retire(*node_key_, wall_now(), members)
                               : keeper_->rotate(*node_key_, wall_now(), members, without);
   if (!parts.ok()) return parts.error();
@@ -68,13 +66,17 @@ Result<api::RotateReply> Node::rotate_secret(const api::RotateRequest& request) 
   return api::RotateReply{keeper_->current()->id().hex(), members.size(), request.finish};
 }
 
+std::vector<NodeKey> Node::other_members() const {
+  std::vector<NodeKey> keys;
+  for (const Member& m : roster_->members()) {
+    if (m.key != self().key) keys.push_back(m.key);
+  }
+  return keys;
+}
+
 void Node::hand_secret_to_newcomers() {
   if (config_.node.role != Role::trainer) return;
-  std::vector<NodeKey> members;
-  for (const Member& m : roster_->members()) {
-    if (m.key != self().key) members.push_back(m.key);
-  }
-  auto parts = keeper_->for_newcomers(*node_key_, members);
+  auto parts = keeper_->for_newcomers(*node_key_, other_members());
   if (parts.ok()) send_handover(*parts, nullptr);
 }
 

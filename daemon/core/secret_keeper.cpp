@@ -71,6 +71,12 @@ void SecretKeeper::keep(const wire::SecretHandover& part) {
   }
 }
 
+void SecretKeeper::forget_parts() {
+  parts_.clear();
+  seen_.clear();
+  copied_.clear();
+}
+
 Status SecretKeeper::save_handover() const {
   wire::SecretHandovers stored;
   for (const auto& part : parts_) *stored.add_parts() = part;
@@ -129,9 +135,7 @@ Result<SecretKeeper::Parts> SecretKeeper::rotate(const SigningKey& own, WallTime
   std::string lines;
   for (const NodeKey& key : excluded_) lines += key.hex() + "\n";
   P2PW_CHECK(write_small_file(excluded_file(paths_), lines, 0600));
-  parts_.clear();
-  seen_.clear();
-  copied_.clear();
+  forget_parts();
   issued_ = std::max(now, issued_ + std::chrono::milliseconds(1));
   return hand_over(own, members);
 }
@@ -142,9 +146,7 @@ Result<SecretKeeper::Parts> SecretKeeper::retire(const SigningKey& own, WallTime
   // The copies are made anew: a member that missed the first handover gets both in one.
   std::set<NodeKey> all(members.begin(), members.end());
   all.insert(copied_.begin(), copied_.end());
-  parts_.clear();
-  seen_.clear();
-  copied_.clear();
+  forget_parts();
   issued_ = std::max(now, issued_ + std::chrono::milliseconds(1));
   return hand_over(own, {all.begin(), all.end()});
 }
@@ -162,11 +164,7 @@ Result<SecretKeeper::Heard> SecretKeeper::hear(const wire::SecretHandover& messa
   if (seen_.contains(message.body())) return Heard{};
   P2PW_TRY(Handover handover, read_handover(message, own, trusted_));
   if (handover.issued < issued_) return Heard{};
-  if (handover.issued > issued_) {
-    parts_.clear();
-    seen_.clear();
-    copied_.clear();
-  }
+  if (handover.issued > issued_) forget_parts();
   if (parts_.size() >= kMaxParts) return fail(ErrorCode::limit, "a secret handover in too many parts");
   Heard heard{true, false};
   if (handover.secret && find(handover.secret_id) == nullptr) {

@@ -54,6 +54,7 @@ class SecretKeeper {
   Status set_only(const SecretId& id);
   Result<Parts> hand_over(const SigningKey& own, const std::vector<NodeKey>& members);
   void keep(const wire::SecretHandover& part);
+  void forget_parts();
 
   StatePaths paths_;
   std::vector<NodeKey> trusted_;

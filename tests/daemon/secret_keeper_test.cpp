@@ -9,12 +9,6 @@
 namespace p2pw {
 namespace {
 
-NodeKey node_of(const SigningKey& key) {
-  NodeKey node;
-  node.data = key.verifying_key().key.data;
-  return node;
-}
-
 class SecretKeeperTest : public ::testing::Test {
  protected:
   struct Daemon {
@@ -28,7 +22,7 @@ class SecretKeeperTest : public ::testing::Test {
     for (Daemon* d : {&trainer_, &a_, &b_}) {
       d->config.state = dir_ / std::to_string(n++);
       BootstrapConfig bootstrap;
-      bootstrap.key = node_of(trainer_.key);
+      bootstrap.key = node_key_of(trainer_.key);
       bootstrap.trainer = true;
       if (d != &trainer_) d->config.bootstrap.push_back(bootstrap);
       ASSERT_TRUE(add_fleet_secret(d->config.paths(), old_).ok());
@@ -42,7 +36,7 @@ class SecretKeeperTest : public ::testing::Test {
   }
   SecretKeeper::Parts rotate(const std::set<NodeKey>& without = {}) {
     std::vector<NodeKey> members;
-    for (const Daemon* d : {&a_, &b_}) members.push_back(node_of(d->key));
+    for (const Daemon* d : {&a_, &b_}) members.push_back(node_key_of(d->key));
     auto parts = trainer_.keeper->rotate(trainer_.key, now_ += std::chrono::seconds(1), members, without);
     EXPECT_TRUE(parts.ok()) << parts.error().message;
     return parts.ok() ? *parts : SecretKeeper::Parts();
@@ -67,7 +61,7 @@ TEST_F(SecretKeeperTest, ANewSecretThenOnlyTheNewOne) {
   EXPECT_NE(a_.newest(), old_.id().hex());
   EXPECT_EQ(a_.keeper->for_links().size(), 2u);
   EXPECT_NE(a_.keeper->find(old_.id()), nullptr) << "older lineages stay readable";
-  auto end = trainer_.keeper->retire(trainer_.key, now_ += std::chrono::seconds(1), {node_of(a_.key)});
+  auto end = trainer_.keeper->retire(trainer_.key, now_ += std::chrono::seconds(1), {node_key_of(a_.key)});
   ASSERT_TRUE(end.ok());
   EXPECT_TRUE(hear(a_, *end).changed);
   for (Daemon* d : {&trainer_, &a_}) {
@@ -80,16 +74,16 @@ TEST_F(SecretKeeperTest, ANewSecretThenOnlyTheNewOne) {
 }
 
 TEST_F(SecretKeeperTest, WhoIsLeftOutLearnsNothingAndPassesItOn) {
-  auto parts = rotate({node_of(b_.key)});
+  auto parts = rotate({node_key_of(b_.key)});
   auto heard = hear(b_, parts);
   EXPECT_TRUE(heard.news);
   EXPECT_FALSE(heard.changed);
   EXPECT_EQ(b_.newest(), old_.id().hex());
-  EXPECT_EQ(b_.keeper->part_for(node_of(b_.key)), nullptr);
-  EXPECT_NE(b_.keeper->part_for(node_of(a_.key)), nullptr);
+  EXPECT_EQ(b_.keeper->part_for(node_key_of(b_.key)), nullptr);
+  EXPECT_NE(b_.keeper->part_for(node_key_of(a_.key)), nullptr);
   reopen(trainer_);
-  EXPECT_TRUE(trainer_.keeper->excluded().contains(node_of(b_.key)));
-  auto later = trainer_.keeper->for_newcomers(trainer_.key, {node_of(a_.key), node_of(b_.key)});
+  EXPECT_TRUE(trainer_.keeper->excluded().contains(node_key_of(b_.key)));
+  auto later = trainer_.keeper->for_newcomers(trainer_.key, {node_key_of(a_.key), node_key_of(b_.key)});
   ASSERT_TRUE(later.ok());
   EXPECT_TRUE(later->empty()) << "not later either";
 }
@@ -97,18 +91,18 @@ TEST_F(SecretKeeperTest, WhoIsLeftOutLearnsNothingAndPassesItOn) {
 TEST_F(SecretKeeperTest, AMemberThatComesLaterGetsItsCopy) {
   (void)rotate();
   const SigningKey late = SigningKey::generate();
-  auto parts = trainer_.keeper->for_newcomers(trainer_.key, {node_of(late), node_of(a_.key)});
+  auto parts = trainer_.keeper->for_newcomers(trainer_.key, {node_key_of(late), node_key_of(a_.key)});
   ASSERT_TRUE(parts.ok());
   ASSERT_EQ(parts->size(), 1u);
-  const NodeKey trusted = node_of(trainer_.key);
+  const NodeKey trusted = node_key_of(trainer_.key);
   auto got = read_handover(parts->at(0), late, {&trusted, 1});
   ASSERT_TRUE(got.ok());
   EXPECT_TRUE(got->secret);
-  EXPECT_TRUE(trainer_.keeper->for_newcomers(trainer_.key, {node_of(late)})->empty());
+  EXPECT_TRUE(trainer_.keeper->for_newcomers(trainer_.key, {node_key_of(late)})->empty());
 }
 
 TEST_F(SecretKeeperTest, AMemberCannotRotate) {
-  auto forged = make_handover(b_.key, FleetSecret::generate(), now_, true, std::vector{node_of(a_.key)});
+  auto forged = make_handover(b_.key, FleetSecret::generate(), now_, true, std::vector{node_key_of(a_.key)});
   EXPECT_FALSE(a_.keeper->hear(forged.at(0), a_.key).ok());
   EXPECT_EQ(a_.newest(), old_.id().hex());
   EXPECT_FALSE(read_small_file(a_.config.paths().fleet() / "only", 100).ok());

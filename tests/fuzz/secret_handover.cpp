@@ -12,8 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace p2pw;
   init_crypto();
   static const SigningKey trainer = SigningKey::generate(), own = SigningKey::generate();
-  NodeKey issuer;
-  issuer.data = trainer.verifying_key().key.data;
+  const NodeKey issuer = node_key_of(trainer);
   wire::SecretHandover message;
   if (message.ParseFromArray(data, static_cast<int>(size)) && read_handover(message, own, {&issuer, 1}).ok()) std::abort();
   wire::SecretHandoverBody body;

@@ -7,20 +7,14 @@
 namespace p2pw {
 namespace {
 
-NodeKey node_of(const SigningKey& key) {
-  NodeKey node;
-  node.data = key.verifying_key().key.data;
-  return node;
-}
-
 class SecretHandoverTest : public ::testing::Test {
  protected:
   wire::SecretHandover made(bool only = false) {
-    const NodeKey members[] = {node_of(a_), node_of(b_)};
+    const NodeKey members[] = {node_key_of(a_), node_key_of(b_)};
     return make_handover(trainer_, secret_, from_millis(1234), only, members).at(0);
   }
   Result<Handover> read(const wire::SecretHandover& message, const SigningKey& as) {
-    const NodeKey trusted[] = {node_of(trainer_)};
+    const NodeKey trusted[] = {node_key_of(trainer_)};
     return read_handover(message, as, trusted);
   }
   SigningKey trainer_ = SigningKey::generate(), a_ = SigningKey::generate(), b_ = SigningKey::generate(),
@@ -44,14 +38,14 @@ TEST_F(SecretHandoverTest, EachMemberOpensItsOwnCopyAndNobodyElse) {
 }
 
 TEST_F(SecretHandoverTest, OnlyTheTrainerOfTheConfigurationIsBelieved) {
-  const NodeKey members[] = {node_of(a_)};
+  const NodeKey members[] = {node_key_of(a_)};
   auto forged = make_handover(outside_, secret_, from_millis(1), false, members).at(0);
   EXPECT_EQ(read(forged, a_).error().code, ErrorCode::untrusted);
   EXPECT_EQ(read_handover(made(), a_, {}).error().code, ErrorCode::untrusted);
   // The outsider's signature under the trainer's name.
   wire::SecretHandoverBody body;
   ASSERT_TRUE(body.ParseFromString(forged.body()));
-  body.set_issuer(std::string(node_of(trainer_).text()));
+  body.set_issuer(std::string(node_key_of(trainer_).text()));
   forged.set_body(body.SerializeAsString());
   EXPECT_EQ(read(forged, a_).error().code, ErrorCode::untrusted);
 }
@@ -71,7 +65,7 @@ TEST_F(SecretHandoverTest, AnyChangedByteIsFound) {
 
 TEST_F(SecretHandoverTest, ACopyOfAnotherSecretIsRefused) {
   wire::SecretHandoverBody body, other;
-  const NodeKey members[] = {node_of(a_)};
+  const NodeKey members[] = {node_key_of(a_)};
   ASSERT_TRUE(other.ParseFromString(make_handover(trainer_, FleetSecret::generate(), from_millis(1), false, members).at(0).body()));
   auto message = made();
   ASSERT_TRUE(body.ParseFromString(message.body()));
@@ -81,7 +75,7 @@ TEST_F(SecretHandoverTest, ACopyOfAnotherSecretIsRefused) {
 
 TEST_F(SecretHandoverTest, LargeFleetsTakeSeveralMessagesThatFit) {
   std::vector<NodeKey> members;
-  for (int i = 0; i < 450; ++i) members.push_back(node_of(SigningKey::generate()));
+  for (int i = 0; i < 450; ++i) members.push_back(node_key_of(SigningKey::generate()));
   members[7].data.fill(0xff);  // no point of the curve
   auto parts = make_handover(trainer_, secret_, from_millis(1), false, members);
   ASSERT_EQ(parts.size(), 3u);
