@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "daemon/core/transitions.h"
+
 namespace p2pw {
 namespace {
 
@@ -12,7 +14,7 @@ constexpr milliseconds kAskAgain{1'000};  // while it is unknown what the engine
 constexpr unsigned kDoublings = 6;
 
 // What may follow what, and when.
-constexpr struct {
+[[maybe_unused]] constexpr struct {
   State from, to;
 } kTable[] = {
     {State::idle, State::preparing},         // activate() with a hook
@@ -40,13 +42,6 @@ constexpr struct {
     {State::idle, State::settling},          // a switch had failed half-way
     {State::settling, State::idle},          // `current` is certain again; or still not
 };
-
-[[maybe_unused]] bool allowed(State from, State to) {
-  for (const auto& row : kTable) {
-    if (row.from == from && row.to == to) return true;
-  }
-  return false;
-}
 
 bool waits_for_engine(State state) {
   switch (state) {
@@ -175,7 +170,7 @@ Activation::Impl::Impl(SlotPair& slots, WorkPool& pool, EngineHook* hook, Activa
 }
 
 void Activation::Impl::enter(State next) {
-  assert(allowed(state_, next));
+  assert(may_follow(kTable, state_, next));
   state_ = next;
   deadline_.reset();
   if (waits_for_engine(next)) deadline_ = now_ + options_.time_out;

@@ -6,11 +6,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <set>
-
 #include <nlohmann/json.hpp>
-
-#include "daemon/client/api.h"
 
 namespace p2pw {
 namespace {
@@ -59,7 +55,9 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
                              text(http::field::authorization), request.find(http::field::origin) != request.end()};
     const ApiRefusal refusal = judge_request(headers, tcp_, is_open(request) ? std::string() : shared_->token);
     if (!refusal) return std::nullopt;
-    return ApiResponse{refusal.status, api::to_json(fail(ErrorCode::untrusted, refusal.why)).dump(), "application/json"};
+    ApiResponse refused = error_response(fail(ErrorCode::untrusted, refusal.why));
+    refused.status = refusal.status;
+    return refused;
   }
 
   bool is_open(const http::request<http::string_body>& request) const {
@@ -162,6 +160,14 @@ class BeastServer : public ApiServer {
 };
 
 }  // namespace
+
+ApiResponse json_response(const Json& value) { return {200, value.dump(-1, ' ', false, Json::error_handler_t::replace)}; }
+
+ApiResponse error_response(const Error& error) {
+  ApiResponse response = json_response(api::to_json(error));
+  response.status = api::http_status_of(error.code);
+  return response;
+}
 
 Result<std::unique_ptr<ApiServer>> ApiServer::start(asio::io_context& io, const Options& options, Handler handler) {
   auto shared = std::make_shared<Shared>();

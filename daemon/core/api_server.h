@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "daemon/client/api.h"
 #include "daemon/core/api_guard.h"
 #include "protocol/result.h"
 
@@ -22,6 +23,11 @@ struct ApiResponse {
   std::string body;
   std::string type = "application/json";
 };
+
+// The status that the error's code maps to, and the error as JSON. Bytes that are no UTF-8 (a request's path may be
+// anything) are replaced.
+ApiResponse error_response(const Error& error);
+ApiResponse json_response(const Json& value);
 
 class ApiServer {
  public:

@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include "daemon/core/transitions.h"
+
 namespace p2pw {
 namespace {
 
@@ -11,7 +13,7 @@ using std::chrono::milliseconds;
 constexpr int kResumes = 4;
 constexpr milliseconds kResumeAgain{200};
 
-constexpr struct {
+[[maybe_unused]] constexpr struct {
   State from, to;
 } kTable[] = {
     {State::resting, State::preparing}, {State::preparing, State::resting},
@@ -26,13 +28,6 @@ constexpr struct {
     {State::labelling, State::resuming}, {State::labelling, State::resting},
     {State::resuming, State::resting},
 };
-
-[[maybe_unused]] bool allowed(State from, State to) {
-  for (const auto& row : kTable) {
-    if (row.from == from && row.to == to) return true;
-  }
-  return false;
-}
 
 State state_of(EngineStep step) {
   switch (step) {
@@ -74,7 +69,7 @@ EngineConversation::EngineConversation(std::unique_ptr<EngineDialect> dialect, s
 EngineConversation::~EngineConversation() { alive_.reset(); }
 
 void EngineConversation::enter(State next) {
-  assert(next == state_ || allowed(state_, next));
+  assert(next == state_ || may_follow(kTable, state_, next));
   state_ = next;
   ++step_;
 }

@@ -15,21 +15,13 @@ constexpr milliseconds kMetaPatience{300};  // a meta travels with its record; a
 constexpr milliseconds kMetaRepeat{1000};
 constexpr seconds kRetry{5};
 constexpr seconds kRetire{5};
-constexpr std::size_t kMaxEarlyMetas = 256;
 
-// The log of an earlier publisher key is kept under that key's id. The log of a channel is one key's.
-Status set_aside_other_log(const std::filesystem::path& path, const ChannelConfig& channel) {
-  constexpr std::size_t kSignature = 64;
-  std::optional<KeyId> signer;
-  {
-    P2PW_TRY(RecordFile file, RecordFile::open(path));
-    if (file.loaded().empty()) return {};
-    const ByteView first = file.loaded().front();
-    if (first.size() >= kSignature + KeyId::kSize) {
-      signer = KeyId::from(first.subspan(first.size() - kSignature - KeyId::kSize, KeyId::kSize));
-    }
-  }
-  if (!signer || *signer == channel.publisher.id) return {};
+// The log of a channel is one publisher key's. That of an earlier key is kept under that key's id.
+Result<RecordFile> open_log(const std::filesystem::path& path, const ChannelConfig& channel) {
+  P2PW_TRY(RecordFile file, RecordFile::open(path));
+  if (file.loaded().empty()) return file;
+  auto signer = record_signer(file.loaded().front());
+  if (!signer.ok() || *signer == channel.publisher.id) return file;
   auto to = path;
   to += "." + signer->hex();
   std::error_code error;
@@ -37,7 +29,19 @@ Status set_aside_other_log(const std::filesystem::path& path, const ChannelConfi
   if (error) return fail(ErrorCode::io, path.string() + ": cannot be set aside: " + error.message());
   spdlog::warn("channel {}: another publisher key is configured than signed the log; it is kept as {}", channel.name.str(),
                to.string());
-  return {};
+  return RecordFile::open(path);
+}
+
+ActivationOptions activation_options(const ChannelConfig& channel) {
+  ActivationOptions options;
+  options.channel = channel.name;
+  options.grace = channel.grace;
+  // The hook keeps its own times; this is for one that never answers: all steps of a load, and continue said four times.
+  options.time_out = 2 * channel.hook.load_time + 8 * channel.hook.control_time;
+  options.watch = channel.hook.watch_time;
+  options.retry = channel.hook.retry_time;
+  options.retries = channel.hook.retries;
+  return options;
 }
 
 }  // namespace
@@ -65,39 +69,31 @@ Result<std::unique_ptr<Follower>> Follower::open(const Config& config, const Cha
   for (const auto& slot : {follower->slots_->active(), follower->slots_->standby()}) {
     if (slot && !slot->note().empty()) spdlog::warn("channel {}: {}", channel.name.str(), slot->note());
   }
-  const auto log_file = config.paths().records(channel.name) / "log";
-  P2PW_CHECK(set_aside_other_log(log_file, channel));
-  P2PW_TRY(RecordFile file, RecordFile::open(log_file));
+  P2PW_TRY(RecordFile file, open_log(config.paths().records(channel.name) / "log", channel));
   follower->file_.emplace(std::move(file));
   RebuildEvents& rebuild_events = *follower;
   ActivationEvents& activation_events = *follower;
   follower->rebuilder_ = std::make_unique<Rebuilder>(*follower->slots_, pools.work, rebuild_events);
   follower->open_certifier();
   follower->sparse_ = std::make_unique<SparseMaker>(*follower->slots_, pools.work, places.channel / "sparse");
-  ActivationOptions options;
-  options.channel = channel.name;
-  options.grace = channel.grace;
-  SlabExchange::World world;
-  world.neighbours = [&host] { return host.neighbours(); };
-  world.links = [&host] { return host.all_links(); };
-  world.send = [&host](const NodeKey& to, const wire::LinkMessage& message, SharedBytes payload, bool bulk) {
-    return host.send_to(to, message, std::move(payload), bulk);
-  };
-  world.name = [&host](const NodeKey& key) { return host.name_of_node(key); };
-  world.event = [&host, name = channel.name](const std::string& event, const std::string& detail) {
-    host.event(name, event, {}, detail);
-  };
-  follower->exchange_ = std::make_unique<SlabExchange>(follower->log_, *follower->slots_, *follower->rebuilder_,
-                                                       pools.work, std::move(world));
-  // The hook keeps its own times; this is for one that never answers: all steps of a load, and continue said four times.
-  options.time_out = 2 * channel.hook.load_time + 8 * channel.hook.control_time;
-  options.watch = channel.hook.watch_time;
-  options.retry = channel.hook.retry_time;
-  options.retries = channel.hook.retries;
+  follower->open_exchange();
   follower->hook_ = std::move(hook);
-  follower->activation_ =
-      std::make_unique<Activation>(*follower->slots_, pools.work, follower->hook_.get(), activation_events, options);
+  follower->activation_ = std::make_unique<Activation>(*follower->slots_, pools.work, follower->hook_.get(),
+                                                       activation_events, activation_options(channel));
   return follower;
+}
+
+void Follower::open_exchange() {
+  SlabExchange::World world;
+  world.neighbours = [this] { return host_.neighbours(); };
+  world.links = [this] { return host_.all_links(); };
+  world.send = [this](const NodeKey& to, const wire::LinkMessage& message, SharedBytes payload, bool bulk) {
+    return host_.send_to(to, message, std::move(payload), bulk);
+  };
+  world.name = [this](const NodeKey& key) { return host_.name_of_node(key); };
+  world.event = [this](const std::string& event, const std::string& detail) { host_.event(channel(), event, {}, detail); };
+  world.keeps_above = [this] { return keeps_above(); };
+  exchange_ = std::make_unique<SlabExchange>(log_, *slots_, *rebuilder_, pools_.work, std::move(world));
 }
 
 void Follower::resume() {
@@ -232,15 +228,28 @@ void Follower::run_sealed(const Run& run) {
   host_.state_changed(channel());
 }
 
+void Follower::remove_bundles(const std::vector<BundleId>& bundles) {
+  for (const BundleId& id : bundles) {
+    host_.bundle_closed(id);
+    bundles_.remove(id);
+  }
+}
+
+bool Follower::has_all(const Run& run, const std::vector<BundleId>& bundles) const {
+  std::size_t whole = 0;
+  for (const BundleId& id : bundles) {
+    auto stored = bundles_.find(id);
+    whole += stored && stored->file->complete();
+  }
+  return run.seal() && whole == run.seal()->bundles;
+}
+
 void Follower::drop_run(const RunId& run) {
   rebuilder_->drop_run(run);
   auto it = bundles_of_.find(run);
   if (it == bundles_of_.end()) return;
-  for (const BundleId& id : it->second) {
-    host_.bundle_closed(id);
-    bundles_.remove(id);
-    known_.erase(id);
-  }
+  remove_bundles(it->second);
+  for (const BundleId& id : it->second) known_.erase(id);
   bundles_of_.erase(it);
 }
 
@@ -248,11 +257,8 @@ void Follower::drop_run(const RunId& run) {
 void Follower::drop_bundles(const RunId& run) {
   auto it = bundles_of_.find(run);
   if (it == bundles_of_.end()) return;
-  for (const BundleId& id : it->second) {
-    host_.bundle_closed(id);
-    bundles_.remove(id);
-    known_[id].open = false;
-  }
+  remove_bundles(it->second);
+  for (const BundleId& id : it->second) known_[id].open = false;
 }
 
 void Follower::give_up_run(const RunId& run) { drop_run(run); }
@@ -523,14 +529,10 @@ std::vector<Follower::Kept> Follower::retention(bool drop) {
       out.kind = run->open().kind;
       out.again = run->again();
     }
-    std::size_t whole = 0;
     for (const BundleId& bundle : bundles) {
-      auto stored = bundles_.find(bundle);
-      if (!stored) continue;
-      out.bytes += stored->record.padded_bytes();
-      whole += stored->file->complete();
+      if (auto stored = bundles_.find(bundle)) out.bytes += stored->record.padded_bytes();
     }
-    out.complete = run && run->seal() && whole == run->seal()->bundles;
+    out.complete = run && has_all(*run, bundles);
   }
   auto verdicts = retain(runs, facts);
   std::vector<Kept> kept;
@@ -548,13 +550,7 @@ Version Follower::keeps_above() const {
   Version above = version_current();
   for (const Run* run = log_.version(above); run && run->state() == RunState::sealed; run = log_.version(above)) {
     auto bundles = bundles_of_.find(run->id());
-    if (bundles == bundles_of_.end() || run->open().kind == Kind::anchor) break;
-    std::size_t whole = 0;
-    for (const BundleId& id : bundles->second) {
-      auto stored = bundles_.find(id);
-      whole += stored && stored->file->complete();
-    }
-    if (whole != run->seal()->bundles) break;
+    if (bundles == bundles_of_.end() || run->open().kind == Kind::anchor || !has_all(*run, bundles->second)) break;
     above = run->previous();
   }
   return above;
@@ -617,7 +613,7 @@ bool Follower::exchange_message(const NodeKey& peer, const wire::LinkMessage& me
     }
     return true;
   }
-  return exchange_->message(peer, message, payload, keeps_above(), host_.steady_now());
+  return exchange_->message(peer, message, payload, host_.steady_now());
 }
 
 Version Follower::version_sealed() const { return log_.highest_sealed(); }

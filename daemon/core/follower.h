@@ -179,7 +179,10 @@ class Follower : private RebuildEvents, private ActivationEvents {
   void drop_bundles(const RunId& run);
   Status open_bundle(const BundleId& id, ByteView meta);
   void chunk_is_here(const BundleId& bundle, ChunkIndex chunk);
+  void remove_bundles(const std::vector<BundleId>& bundles);
+  bool has_all(const Run& run, const std::vector<BundleId>& bundles) const;  // it is sealed, and they lie here, whole
   Version keeps_above() const;
+  void open_exchange();
   void open_certifier();
   void consider_certificate();
   void certificate_failed(Version version, const std::vector<SlabId>& wrong);

@@ -3,15 +3,12 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/core/node.h"
+#include "daemon/core/node_reports.h"
 
 namespace p2pw {
 namespace {
 
 constexpr std::size_t kMaxIdentity = 512;
-
-ApiResponse refusal(const Error& error) {
-  return {api::http_status_of(error.code), api::to_json(error).dump(-1, ' ', false, Json::error_handler_t::replace), "application/json"};
-}
 
 Result<Follower*> chosen_follower(Node& node, const ApiRequest& request) {
   auto& followers = node.followers();
@@ -52,20 +49,20 @@ ApiResponse want(Node& node, Follower& follower, const std::string& text) {
   Json body = Json::parse(text, nullptr, false);
   auto identity = body.is_object() ? body.find("identity") : body.end();
   if (!body.is_object() || identity == body.end() || !identity->is_string()) {
-    return refusal(fail(ErrorCode::bad_input, "the body must be a JSON object with an identity"));
+    return error_response(fail(ErrorCode::bad_input, "the body must be a JSON object with an identity"));
   }
   std::string name = identity->get<std::string>();
   auto run = run_of(follower, name);
-  if (!run.ok()) return refusal(run.error());
+  if (!run.ok()) return error_response(run.error());
   Version version = (*run)->version();
   auto metadata = body.find("incremental_snapshot_metadata");
   if (metadata != body.end() && metadata->is_object() && metadata->contains("previous_snapshot_identity")) {
     const Json& given = (*metadata)["previous_snapshot_identity"];
     auto previous = given.is_string() ? run_of(follower, given.get<std::string>())
                                       : Result<const Run*>(fail(ErrorCode::bad_input, "previous_snapshot_identity is no text"));
-    if (!previous.ok()) return refusal(previous.error());
+    if (!previous.ok()) return error_response(previous.error());
     if ((*run)->open().parent != (*previous)->version()) {
-      return refusal(fail(ErrorCode::wrong_parent, "version " + std::to_string(version.value()) + " was made from version " +
+      return error_response(fail(ErrorCode::wrong_parent, "version " + std::to_string(version.value()) + " was made from version " +
                                                        std::to_string((*run)->open().parent.value()) + ", not from " +
                                                        given.get<std::string>()));
     }
@@ -75,7 +72,7 @@ ApiResponse want(Node& node, Follower& follower, const std::string& text) {
   Json reply = {{"identity", name}, {"version", version.value()}};
   Version active = follower.version_active();
   reply["current_snapshot_identity"] = active.value() == 0 ? Json(nullptr) : Json(node.version_name(follower.channel(), active));
-  return {200, reply.dump(), "application/json"};
+  return json_response(reply);
 }
 
 Json replica(Node& node, const Follower& follower, const wire::NodeState& state) {
@@ -96,14 +93,12 @@ ApiResponse replicas(Node& node, const Follower& follower) {
   Json list = Json::array();
   for (const wire::NodeState& state : node.states().all()) {
     if (state.channel() != follower.channel().str()) continue;
-    auto key = NodeKey::from(state.node());
-    const Member* member = key ? node.roster().find(*key) : nullptr;
-    if (member && member->trainer) continue;
+    if (is_trainer(node, state)) continue;
     list.push_back(replica(node, follower, state));
   }
   Json reply;
   reply["replicas"] = std::move(list);
-  return {200, reply.dump(-1, ' ', false, Json::error_handler_t::replace), "application/json"};
+  return json_response(reply);
 }
 
 }  // namespace
@@ -127,12 +122,12 @@ std::string_view hot_load_stage(std::string_view state) {
 
 void answer_hot_load(Node& node, const ApiRequest& request, const ApiServer::Reply& reply) {
   auto follower = chosen_follower(node, request);
-  if (!follower.ok()) return reply(refusal(follower.error()));
+  if (!follower.ok()) return reply(error_response(follower.error()));
   std::string_view rest = std::string_view(request.path).substr(kHotLoadPath.size());
   if (rest.empty() && request.method == "GET") return reply(replicas(node, **follower));
   if (rest.empty() && request.method == "POST") return reply(want(node, **follower, request.body));
   if (rest == "/hint" && request.method == "POST") return reply({200, "{}", "application/json"});
-  reply(refusal(fail(ErrorCode::not_found, "no such resource: " + request.method + " " + request.path)));
+  reply(error_response(fail(ErrorCode::not_found, "no such resource: " + request.method + " " + request.path)));
 }
 
 }  // namespace p2pw

@@ -119,6 +119,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   void handover_message(const NodeKey& peer, const wire::SecretHandover& message);
   void send_handover(const SecretKeeper::Parts& parts, const NodeKey* except);
   void hand_secret_to_newcomers();
+  std::vector<NodeKey> other_members() const;
   void secrets_changed();
   void records_message(const NodeKey& peer, const wire::Records& message);
   void states_message(const Member& peer, const wire::NodeStates& message);

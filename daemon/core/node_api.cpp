@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <boost/asio/steady_timer.hpp>
-#include <algorithm>
 #include <charconv>
-#include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "daemon/client/version.h"
@@ -16,13 +15,15 @@
 namespace p2pw {
 namespace {
 
-ApiResponse error_response(const Error& error) {
-  return {api::http_status_of(error.code), api::to_json(error).dump(), "application/json"};
+template <class T>
+ApiResponse reply_of(const T& value) {
+  return json_response(to_json(value));
 }
 
+// An empty body is one without fields.
 template <class T>
-ApiResponse json_response(const T& value) {
-  return {200, to_json(value).dump(), "application/json"};
+Result<T> body_of(const ApiRequest& request) {
+  return api::parse<T>(request.body.empty() ? "{}" : request.body);
 }
 
 std::uint64_t number(const ApiRequest& request, const std::string& key, std::uint64_t fallback) {
@@ -108,8 +109,7 @@ api::LinkStatus link_status(Node& node, const NodeKey& peer) {
 
 // Sealed versions that a node does not serve yet.
 std::uint64_t lag_versions(Node& node, const wire::NodeState& state) {
-  auto channel = Channel::parse(state.channel());
-  Follower* follower = channel.ok() ? node.follower(*channel) : nullptr;
+  Follower* follower = follower_of(node, state);
   if (!follower || state.state() == "unknown") return 0;
   std::uint64_t sealed = follower->version_sealed().value(), behind = 0;
   for (std::uint64_t v = sealed; v > state.version_active() && sealed - v < 1000; --v) {
@@ -119,14 +119,23 @@ std::uint64_t lag_versions(Node& node, const wire::NodeState& state) {
   return behind;
 }
 
-// `states` are the fleet's, this one among them.
-api::NodeStatus node_status(Node& node, const wire::NodeState& state, const std::vector<wire::NodeState>& states) {
-  auto channel = Channel::parse(state.channel());
-  Follower* follower = channel.ok() ? node.follower(*channel) : nullptr;
-  Version newest = follower ? follower->version_sealed() : Version();
-  auto there = std::count_if(states.begin(), states.end(), [&](const wire::NodeState& s) {
-    return s.region() == state.region() && s.channel() == state.channel() && s.version_staged() >= newest.value();
-  });
+// Nodes of each channel and region that have the newest version that is known here.
+using StagedThere = std::map<std::pair<std::string, std::string>, std::size_t>;
+
+Version newest_for(Node& node, const wire::NodeState& state) {
+  Follower* follower = follower_of(node, state);
+  return follower ? follower->version_sealed() : Version();
+}
+
+StagedThere staged_there(Node& node, const std::vector<wire::NodeState>& states) {
+  StagedThere there;
+  for (const wire::NodeState& s : states) {
+    there[{s.channel(), s.region()}] += s.version_staged() >= newest_for(node, s).value();
+  }
+  return there;
+}
+
+api::NodeStatus node_status(Node& node, const wire::NodeState& state, StagedThere& there) {
   double lag = lag_seconds(node, state);
   return {NodeKey::from(state.node()).value_or(NodeKey{}).hex(),
           state.name(),
@@ -138,13 +147,7 @@ api::NodeStatus node_status(Node& node, const wire::NodeState& state, const std:
           lag_versions(node, state),
           lag,
           state.percent(),
-          why_behind(state, newest, lag, static_cast<std::size_t>(there))};
-}
-
-bool is_trainer(Node& node, const wire::NodeState& state) {
-  auto key = NodeKey::from(state.node());
-  const Member* member = key ? node.roster().find(*key) : nullptr;
-  return member && member->trainer;
+          why_behind(state, newest_for(node, state), lag, there[{state.channel(), state.region()}])};
 }
 
 api::StatusReply status(Node& node) {
@@ -158,7 +161,8 @@ api::StatusReply status(Node& node) {
   r.now_ms = to_millis(node.wall_now());
   for (auto& [channel, follower] : node.followers()) r.channels.push_back(channel_status(node, *follower));
   auto states = node.states().all();
-  for (const wire::NodeState& state : states) r.nodes.push_back(node_status(node, state, states));
+  auto there = staged_there(node, states);
+  for (const wire::NodeState& state : states) r.nodes.push_back(node_status(node, state, there));
   r.staleness = fleet_staleness(node);
   for (const NodeKey& peer : node.hub().links()) r.links.push_back(link_status(node, peer));
   for (auto& [key, sent] : node.sent()) {
@@ -232,18 +236,18 @@ void wait_for_fleet(Node& node, Follower& follower, const ApiRequest& request, A
     auto count = count_active(node, follower, version, of_live);
     count.done = count.total > 0 && static_cast<double>(count.active) * 100 >= percent * static_cast<double>(count.total);
     if (!count.done && node.steady_now() < deadline) return false;
-    reply(json_response(count));
+    reply(reply_of(count));
     return true;
   };
   if (!answer()) node.on_states(answer);
 }
 
 ApiResponse activate(Follower& follower, const ApiRequest& request) {
-  auto wanted = api::parse<api::ActivateRequest>(request.body.empty() ? "{}" : request.body);
+  auto wanted = body_of<api::ActivateRequest>(request);
   if (!wanted.ok()) return error_response(wanted.error());
   Version version = wanted->version ? Version(wanted->version) : follower.version_staged();
   if (auto done = follower.activate(version); !done.ok()) return error_response(done.error());
-  return json_response(action_reply(follower));
+  return reply_of(action_reply(follower));
 }
 
 // Which bundles lie here and why; with `drop` those that nobody needs go.
@@ -261,15 +265,15 @@ ApiResponse gc(Follower& follower, bool drop) {
   out["kept_bytes"] = kept;
   out["dropped_bytes"] = dropped;
   out["runs"] = std::move(runs);
-  return {200, out.dump(), "application/json"};
+  return json_response(out);
 }
 
 void make_sparse(Follower& follower, const ApiRequest& request, const ApiServer::Reply& reply) {
-  auto wanted = api::parse<api::SparseRequest>(request.body.empty() ? "{}" : request.body);
+  auto wanted = body_of<api::SparseRequest>(request);
   if (!wanted.ok()) return reply(error_response(wanted.error()));
   follower.sparse().make(Version(wanted->from), Version(wanted->version), [reply](Result<SparseHandOver> made) {
     if (!made.ok()) return reply(error_response(made.error()));
-    reply(json_response(api::SparseReply{made->file.string(), made->from.value(), made->to.value(), made->summary.bytes,
+    reply(reply_of(api::SparseReply{made->file.string(), made->from.value(), made->to.value(), made->summary.bytes,
                                          made->summary.tensors, made->summary.elements}));
   });
 }
@@ -285,24 +289,24 @@ void answer_channel(Node& node, const ApiRequest& request, const ApiServer::Repl
   }
   auto verb = rest.substr(slash + 1);
   if (verb == "versions" && request.method == "GET") {
-    return reply(json_response(versions_report(*follower, number(request, "limit", 100))));
+    return reply(reply_of(versions_report(*follower, number(request, "limit", 100))));
   }
   if (verb == "timeline" && request.method == "GET") {
     Version version(number(request, "version", follower->version_sealed().value()));
     auto report = timeline_report(node, *follower, version);
-    return reply(report.ok() ? json_response(*report) : error_response(report.error()));
+    return reply(report.ok() ? reply_of(*report) : error_response(report.error()));
   }
   if (verb == "wait" && request.method == "GET") return wait_for_fleet(node, *follower, request, reply);
   if (verb == "gc") return reply(gc(*follower, request.method == "POST"));
   if (verb == "activate" && request.method == "POST") return reply(activate(*follower, request));
   if (verb == "rollback" && request.method == "POST") {
     auto switched = follower->go_back();
-    return reply(switched.ok() ? json_response(action_reply(*follower)) : error_response(switched.error()));
+    return reply(switched.ok() ? reply_of(action_reply(*follower)) : error_response(switched.error()));
   }
   if (verb == "sparse" && request.method == "POST") return make_sparse(*follower, request, reply);
   if (verb == "release" && request.method == "POST") {
     follower->release_engine();
-    return reply(json_response(action_reply(*follower)));
+    return reply(reply_of(action_reply(*follower)));
   }
   reply(error_response(fail(ErrorCode::not_found, "no such action: " + request.method + " " + request.path)));
 }
@@ -313,14 +317,14 @@ void answer_log(Node& node, const ApiRequest& request, const ApiServer::Reply& r
     auto log = node.events().after(number(request, "after", 0), text(request, "channel"), number(request, "limit", 1000),
                                    number(request, "run", 0));
     if (log.entries.empty() && log.lost == 0 && node.steady_now() < deadline) return false;
-    reply(json_response(log));
+    reply(reply_of(log));
     return true;
   };
   if (!answer()) node.on_states(answer);
 }
 
 void answer_token(Node& node, const ApiRequest& request, const ApiServer::Reply& reply) {
-  auto wanted = api::parse<api::TokenRequest>(request.body.empty() ? "{}" : request.body);
+  auto wanted = body_of<api::TokenRequest>(request);
   if (!wanted.ok()) return reply(error_response(wanted.error()));
   Channel channel;
   if (!wanted->channel.empty()) {
@@ -335,14 +339,14 @@ void answer_token(Node& node, const ApiRequest& request, const ApiServer::Reply&
   WallTime expires;
   auto token = node.make_token(wanted->uses, channel, expires);
   if (!token.ok()) return reply(error_response(token.error()));
-  reply(json_response(api::TokenReply{*token, to_millis(expires)}));
+  reply(reply_of(api::TokenReply{*token, to_millis(expires)}));
 }
 
 void answer_rotate(Node& node, const ApiRequest& request, const ApiServer::Reply& reply) {
-  auto wanted = api::parse<api::RotateRequest>(request.body.empty() ? "{}" : request.body);
+  auto wanted = body_of<api::RotateRequest>(request);
   if (!wanted.ok()) return reply(error_response(wanted.error()));
   auto rotated = node.rotate_secret(*wanted);
-  reply(rotated.ok() ? json_response(*rotated) : error_response(rotated.error()));
+  reply(rotated.ok() ? reply_of(*rotated) : error_response(rotated.error()));
 }
 
 }  // namespace
@@ -358,8 +362,8 @@ std::vector<api::Staleness> fleet_staleness(Node& node) {
 
 void answer_api(Node& node, ApiRequest request, ApiServer::Reply reply) {
   bool get = request.method == "GET";
-  if (get && request.path == "/v1/status") return reply(json_response(status(node)));
-  if (get && request.path == "/v1/peers") return reply(json_response(peers(node)));
+  if (get && request.path == "/v1/status") return reply(reply_of(status(node)));
+  if (get && request.path == "/v1/peers") return reply(reply_of(peers(node)));
   if (get && request.path == "/v1/log") return answer_log(node, request, reply);
   if (get && request.path == "/") return reply({200, std::string(dashboard_page()), "text/html; charset=utf-8"});
   if (get && request.path == "/metrics") return reply({200, metrics_text(node), "text/plain; version=0.0.4"});

@@ -33,9 +33,19 @@ api::VersionInfo version_info(const Run& run) {
 
 }  // namespace
 
-double lag_seconds(Node& node, const wire::NodeState& state) {
+Follower* follower_of(Node& node, const wire::NodeState& state) {
   auto channel = Channel::parse(state.channel());
-  Follower* follower = channel.ok() ? node.follower(*channel) : nullptr;
+  return channel.ok() ? node.follower(*channel) : nullptr;
+}
+
+bool is_trainer(Node& node, const wire::NodeState& state) {
+  auto key = NodeKey::from(state.node());
+  const Member* member = key ? node.roster().find(*key) : nullptr;
+  return member && member->trainer;
+}
+
+double lag_seconds(Node& node, const wire::NodeState& state) {
+  Follower* follower = follower_of(node, state);
   if (!follower) return 0;
   for (auto& [version, times] : follower->times()) {
     if (version.value() <= state.version_active() || !times.sealed) continue;

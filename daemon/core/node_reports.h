@@ -14,6 +14,10 @@ api::VersionsReply versions_report(const Follower& follower, std::size_t limit);
 // Error: not_found (nothing is known of that version here).
 Result<api::TimelineReply> timeline_report(Node& node, const Follower& follower, Version version);
 
+// The channel's, on this daemon; null when it does not follow it.
+Follower* follower_of(Node& node, const wire::NodeState& state);
+bool is_trainer(Node& node, const wire::NodeState& state);
+
 // How long ago the first version that this node has not activated was sealed here; 0 = none.
 double lag_seconds(Node& node, const wire::NodeState& state);
 

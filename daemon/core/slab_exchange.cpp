@@ -99,10 +99,7 @@ void SlabExchange::settle_join() {
 void SlabExchange::staged() {
   if (pinned_at_) {
     pinned_at_.reset();
-    wire::LinkMessage message;
-    message.mutable_lineage_pin()->set_channel(log_.verifier().channel().str());
-    message.mutable_lineage_pin()->set_above(kNothingNeeded);
-    for (const NodeKey& peer : world_.links()) world_.send(peer, message, nullptr, false);
+    say_pin(kNothingNeeded);
   }
   join_.stop();
   offered_ = false;
@@ -116,11 +113,10 @@ void SlabExchange::blame(const NodeKey& peer, const std::string& what, SteadyTim
   fetch_.bad(peer, now);
 }
 
-bool SlabExchange::message(const NodeKey& from, const wire::LinkMessage& message, Bytes& payload, Version keeps_above,
-                           SteadyTime now) {
+bool SlabExchange::message(const NodeKey& from, const wire::LinkMessage& message, Bytes& payload, SteadyTime now) {
   switch (message.body_case()) {
     case wire::LinkMessage::kTableWanted:
-      server_.table_wanted(from, keeps_above);
+      server_.table_wanted(from, world_.keeps_above());
       return true;
     case wire::LinkMessage::kTable:
       if (auto taken = join_.table(from, message.table(), payload); !taken) blame(from, taken.error().message, now);
@@ -198,17 +194,21 @@ void SlabExchange::peer_lost(const NodeKey& peer) {
   join_.peer_lost(peer);
 }
 
+void SlabExchange::say_pin(std::uint64_t above) {
+  wire::LinkMessage message;
+  message.mutable_lineage_pin()->set_channel(log_.verifier().channel().str());
+  message.mutable_lineage_pin()->set_above(above);
+  for (const NodeKey& peer : world_.links()) world_.send(peer, message, nullptr, false);
+}
+
 // While this node copies or fetches a lineage, nobody drops what it still needs.
 void SlabExchange::send_pin(SteadyTime now) {
   bool offered = join_.state() == Join::State::offered;
   if (!offered && lineage_.empty() && !(by_deltas_ && behind() > kFarBehind)) return;
   if (pinned_at_ && now - *pinned_at_ < kPinEvery) return;
   pinned_at_ = now;
-  wire::LinkMessage message;
-  message.mutable_lineage_pin()->set_channel(log_.verifier().channel().str());
   Version above = offered ? join_.offer()->version : lineage_.empty() ? base() : lineage_start_;
-  message.mutable_lineage_pin()->set_above(above.value());
-  for (const NodeKey& peer : world_.links()) world_.send(peer, message, nullptr, false);
+  say_pin(above.value());
 }
 
 std::vector<Need> SlabExchange::pins(SteadyTime now) const {

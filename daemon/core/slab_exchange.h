@@ -31,12 +31,13 @@ class SlabExchange {
     SlabServer::Send send;
     std::function<std::string(const NodeKey&)> name;
     std::function<void(const std::string& event, const std::string& detail)> event;
+    std::function<Version()> keeps_above;  // see Table
   };
 
   SlabExchange(const ChannelLog& log, SlotPair& slots, Rebuilder& rebuilder, WorkPool& pool, World world);
 
-  // True when it was one of the exchange's. `keeps_above`: see Table.
-  bool message(const NodeKey& from, const wire::LinkMessage& message, Bytes& payload, Version keeps_above, SteadyTime now);
+  // True when it was one of the exchange's.
+  bool message(const NodeKey& from, const wire::LinkMessage& message, Bytes& payload, SteadyTime now);
   void slab_lost(const RebuildEvents::LostSlab& lost, SteadyTime now);
   void slab_mended(std::uint32_t slab);
   void staged();  // whatever was to be copied is there
@@ -61,6 +62,7 @@ class SlabExchange {
   void settle_join();
   void slab(const NodeKey& from, const wire::SlabData& data, Bytes payload, SteadyTime now);
   void send_pin(SteadyTime now);
+  void say_pin(std::uint64_t above);
 
   const ChannelLog& log_;
   SlotPair& slots_;

@@ -31,18 +31,23 @@ class ApiServerTest : public ::testing::Test {
     thread.join();
   }
   // Everything that the server says until it hangs up.
-  std::string ask(const std::string& text) {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, (dir / "api.sock").c_str(), sizeof address.sun_path - 1);
-    EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  template <class Address>
+  static std::string ask_at(const Address& address, const std::string& text) {
+    const auto* general = reinterpret_cast<const sockaddr*>(&address);
+    int fd = socket(general->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(connect(fd, general, sizeof address), 0);
     EXPECT_EQ(::send(fd, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
     std::string answer;
     char buffer[4096];
     for (ssize_t n; (n = ::read(fd, buffer, sizeof buffer)) > 0;) answer.append(buffer, static_cast<std::size_t>(n));
     close(fd);
     return answer;
+  }
+  std::string ask(const std::string& text) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, (dir / "api.sock").c_str(), sizeof address.sun_path - 1);
+    return ask_at(address, text);
   }
   static std::string get(const std::string& target, const std::string& more = "") {
     return "GET " + target + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + more + "\r\n";
@@ -86,18 +91,11 @@ TEST_F(ApiServerTest, OverTcpOnlyOpenPathsNeedNoToken) {
   std::uint16_t port = (*started)->http_port();
   std::thread serving([&] { own.run(); });
   auto ask_tcp = [&](const std::string& text) {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    EXPECT_EQ(::send(fd, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
-    std::string answer;
-    char buffer[4096];
-    for (ssize_t n; (n = ::read(fd, buffer, sizeof buffer)) > 0;) answer.append(buffer, static_cast<std::size_t>(n));
-    close(fd);
-    return answer;
+    return ask_at(address, text);
   };
   EXPECT_NE(ask_tcp(get("/?x=1")).find("200 OK"), std::string::npos);
   EXPECT_NE(ask_tcp(get("/v1/status")).find("401"), std::string::npos);
@@ -118,6 +116,13 @@ TEST_F(ApiServerTest, SecondServerOnTheSameSocketIsBusyAndADeadSocketIsReplaced)
   int fd = *listen_unix(dir / "other.sock");
   close(fd);  // nobody answers any more, the file is still there
   EXPECT_TRUE(listen_unix(dir / "other.sock").ok());
+}
+
+// A path may hold any bytes, and the answer names it.
+TEST(ApiResponses, BytesThatAreNoTextAreReplaced) {
+  ApiResponse response = error_response(fail(ErrorCode::not_found, "no such resource: GET /\xff"));
+  EXPECT_EQ(response.status, 404);
+  EXPECT_NE(response.body.find("no such resource: GET /"), std::string::npos);
 }
 
 }  // namespace

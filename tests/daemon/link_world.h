@@ -77,11 +77,7 @@ struct TestNode {
   RecordingHandler handler;
   std::unique_ptr<TlsLinkHub> hub;
 
-  NodeKey key() const {
-    NodeKey node;
-    node.data = signing.verifying_key().key.data;
-    return node;
-  }
+  NodeKey key() const { return node_key_of(signing); }
   LinkEndpoint endpoint() const { return hub->listening().at(0); }
 };
 
