@@ -13,38 +13,40 @@ std::string name_of(const api::LinkStatus& link) { return link.name.empty() ? li
 std::string version_text(std::uint64_t version) { return version == 0 ? "-" : std::to_string(version); }
 std::string lag_text(double seconds) { return seconds > 0 ? human_seconds(seconds) : "-"; }
 
-std::uint64_t newest_version(const api::StatusReply& status, const std::string& channel) {
-  std::uint64_t newest = 0;
-  for (const api::ChannelStatus& c : status.channels) {
-    if (c.channel == channel) newest = std::max(newest, c.version_sealed);
-  }
-  for (const api::NodeStatus& n : status.nodes) {
-    if (n.channel == channel) newest = std::max(newest, n.version_active);
-  }
+NewestVersions newest_versions(const api::StatusReply& status) {
+  NewestVersions newest;
+  auto count = [&](const std::string& channel, std::uint64_t version) {
+    auto& known = newest[channel];
+    known = std::max(known, version);
+  };
+  for (const api::ChannelStatus& c : status.channels) count(c.channel, c.version_sealed);
+  for (const api::NodeStatus& n : status.nodes) count(n.channel, n.version_active);
   return newest;
 }
 
-bool needs_attention(const api::StatusReply& status, const api::NodeStatus& node) {
-  return !node.why.empty() || node.state == "offline" || node.version_active < newest_version(status, node.channel);
+bool needs_attention(const NewestVersions& newest, const api::NodeStatus& node) {
+  return !node.why.empty() || node.state == "offline" || node.version_active < newest.at(node.channel);
 }
 
 std::vector<const api::NodeStatus*> worst_first(const api::StatusReply& status) {
   std::vector<const api::NodeStatus*> order;
   for (const api::NodeStatus& n : status.nodes) order.push_back(&n);
+  const NewestVersions newest = newest_versions(status);
   auto rank = [&](const api::NodeStatus* n) {
-    return std::tuple(!needs_attention(status, *n), -n->lag_seconds, n->channel, n->region, n->name, n->node);
+    return std::tuple(!needs_attention(newest, *n), -n->lag_seconds, n->channel, n->region, n->name, n->node);
   };
   std::sort(order.begin(), order.end(), [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
   return order;
 }
 
 std::vector<RegionSummary> by_region(const api::StatusReply& status) {
+  const NewestVersions newest_of = newest_versions(status);
   std::map<std::pair<std::string, std::string>, RegionSummary> sums;
   for (const api::NodeStatus& n : status.nodes) {
     RegionSummary& sum = sums[{n.channel, n.region}];
     sum.channel = n.channel;
     sum.region = n.region;
-    std::uint64_t newest = newest_version(status, n.channel);
+    const std::uint64_t newest = newest_of.at(n.channel);
     ++sum.nodes;
     bool offline = n.state == "offline";
     sum.offline += offline;

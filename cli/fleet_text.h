@@ -1,6 +1,7 @@
 // The fleet in few lines, for `p2pw status` and `p2pw top`: regions summed up, the nodes worst first. Pure.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,11 +13,12 @@ std::string name_of(const api::NodeStatus& node);  // its name, or the first dig
 std::string name_of(const api::LinkStatus& link);
 std::string version_text(std::uint64_t version);   // "-" for none
 
-// Highest version that is sealed here, or active anywhere.
-std::uint64_t newest_version(const api::StatusReply& status, const std::string& channel);
+// Highest version of each channel that is sealed here, or active anywhere.
+using NewestVersions = std::map<std::string, std::uint64_t>;
+NewestVersions newest_versions(const api::StatusReply& status);
 
 // Not on the newest version of its channel, or not well.
-bool needs_attention(const api::StatusReply& status, const api::NodeStatus& node);
+bool needs_attention(const NewestVersions& newest, const api::NodeStatus& node);
 
 // By need of attention, then lag, then name.
 std::vector<const api::NodeStatus*> worst_first(const api::StatusReply& status);

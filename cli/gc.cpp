@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/console.h"
 #include "cli/daemon_access.h"
 #include "cli/verb.h"
 
@@ -11,12 +12,6 @@ struct Options {
   std::string channel;
   bool apply = false;
 };
-
-std::string megabytes(std::uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f MB", static_cast<double>(bytes) / 1e6);
-  return text;
-}
 
 Status gc(const Options& options, Console& console) {
   P2PW_TRY(Channel channel, chosen_channel(console, options.channel));
@@ -30,11 +25,11 @@ Status gc(const Options& options, Console& console) {
   for (const auto& run : json["runs"]) {
     text += run.value("keep", true) ? "keep  " : options.apply ? "gone  " : "drop  ";
     text += "version " + std::to_string(run.value("version", std::uint64_t{0})) + "  " + run.value("kind", "") + "  " +
-            megabytes(run.value("bytes", std::uint64_t{0})) + "  " + run.value("why", "") + "\n";
+            human_bytes(run.value("bytes", std::uint64_t{0})) + "  " + run.value("why", "") + "\n";
   }
   std::uint64_t dropped = json.value("dropped_bytes", std::uint64_t{0});
-  text += "keeps " + megabytes(json.value("kept_bytes", std::uint64_t{0})) +
-          (options.apply ? ", dropped " : ", would drop ") + megabytes(dropped);
+  text += "keeps " + human_bytes(json.value("kept_bytes", std::uint64_t{0})) +
+          (options.apply ? ", dropped " : ", would drop ") + human_bytes(dropped);
   if (!options.apply && dropped > 0) text += " (the daemon does so by itself; p2pw gc --apply does it now)";
   console.answer(json, text);
   return {};

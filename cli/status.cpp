@@ -92,7 +92,8 @@ std::string nodes(const api::StatusReply& status, std::size_t most) {
   if (table.empty()) return "";
   std::string text = "\n" + table.text();
   if (order.size() > most) {
-    auto attention = std::count_if(order.begin(), order.end(), [&](auto* n) { return needs_attention(status, *n); });
+    const NewestVersions newest = newest_versions(status);
+    auto attention = std::count_if(order.begin(), order.end(), [&](auto* n) { return needs_attention(newest, *n); });
     text += std::to_string(order.size() - most) + " more nodes, " +
             std::to_string(std::max<std::ptrdiff_t>(0, attention - static_cast<std::ptrdiff_t>(most))) +
             " of them behind; --all shows them\n";

@@ -79,9 +79,10 @@ class Frame {
 };
 
 void channel_lines(const api::StatusReply& now, Frame& frame) {
+  const NewestVersions newest_of = newest_versions(now);
   for (const api::ChannelStatus& c : now.channels) {
     std::size_t nodes = 0, active = 0;
-    std::uint64_t newest = newest_version(now, c.channel);
+    const std::uint64_t newest = newest_of.at(c.channel);
     for (const api::NodeStatus& n : now.nodes) {
       if (n.channel != c.channel || n.state == "offline") continue;
       ++nodes;

@@ -75,7 +75,7 @@ TEST(FleetText, RegionsAreSummedUp) {
   EXPECT_EQ(first.offline, 1u);
   EXPECT_EQ(first.active, 8u);
   ASSERT_NE(first.slowest, nullptr);
-  EXPECT_TRUE(needs_attention(status, *first.slowest));
+  EXPECT_TRUE(needs_attention(newest_versions(status), *first.slowest));
 }
 
 TEST(TimelineText, ShowsTheWayToTheLastNode) {
