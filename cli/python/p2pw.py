@@ -48,7 +48,7 @@ class Gap(dict):
     """Stands among the events where some are missing: `lost` of them, or all up to now when `restarted`."""
 
 
-class _UnixConnection(http.client.HTTPConnection):
+class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, timeout):
         super().__init__("localhost", timeout=timeout)
         self._path = path
@@ -160,7 +160,7 @@ class Client:
             after, run = reply["next"], reply["run"]
 
     def get(self, target, timeout=60):
-        connection = _UnixConnection(self._socket_path(), timeout)
+        connection = UnixConnection(self._socket_path(), timeout)
         try:
             connection.request("GET", target)
             answer = connection.getresponse()

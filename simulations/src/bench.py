@@ -6,12 +6,11 @@ cold: the daemons have just started, and only a version of 1 MiB has gone ahead.
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 
-from lab.host import LabError
+from lab.host import LabError, answer_of
 from lab.main import ROOT, SKIPPED, build
 
 SIZES_MIB = (4, 50, 256)
@@ -74,15 +73,6 @@ def arguments():
     options = parser.parse_args()
     options.selftest = False
     return options
-
-
-def answer_of(command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    lines = done.stdout.strip().splitlines()
-    try:
-        return done.returncode, json.loads(lines[-1])
-    except (ValueError, IndexError):
-        return done.returncode, {"failed": f"{os.path.basename(command[0])} ended with exit code {done.returncode}"}
 
 
 def measure(row, options, folder):

@@ -3,7 +3,6 @@
 python_client_test.py --build BUILD; Python standard library only.
 """
 
-import argparse
 import os
 import subprocess
 import sys
@@ -14,9 +13,10 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), 
 sys.path[:0] = [os.path.join(ROOT, "tests", "support"), os.path.join(ROOT, "cli", "python")]
 sys.dont_write_bytecode = True
 import p2pw  # noqa: E402
+from build_folder import take_build_folder  # noqa: E402
 from small_fleet import SmallFleet  # noqa: E402
 
-BUILD = None
+BUILD = take_build_folder()
 
 
 class Client(unittest.TestCase):
@@ -127,8 +127,4 @@ class Client(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
-    known, rest = parser.parse_known_args()
-    BUILD = os.path.abspath(known.build)
-    unittest.main(argv=[sys.argv[0], *rest])
+    unittest.main()

@@ -37,34 +37,9 @@ class LinkAttackTest : public LinkWorld {
   // A raw OpenSSL client over a real socket, until it is closed by the hub.
   void raw_tls(SSL_CTX* ctx, const std::function<void(SSL*)>& at_end) {
     tcp::socket socket = knock();
-    std::unique_ptr<SSL, void (*)(SSL*)> ssl(SSL_new(ctx), SSL_free);
-    BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
-    BIO_set_mem_eof_return(in, -1);
-    SSL_set_bio(ssl.get(), in, out);
-    SSL_set_connect_state(ssl.get());
-    bool closed = false;
-    char sink[4096];
-    std::function<void()> turn = [&] {
-      if (SSL_do_handshake(ssl.get()) == 1) SSL_read(ssl.get(), sink, sizeof sink);
-      char* data = nullptr;
-      const long size = BIO_get_mem_data(out, &data);
-      boost::system::error_code error;
-      if (size > 0)
-        boost::asio::write(socket, boost::asio::buffer(data, static_cast<std::size_t>(size)), error);
-      (void)BIO_reset(out);
-      socket.async_read_some(boost::asio::buffer(sink),
-                             [&](boost::system::error_code failed, std::size_t count) {
-                               if (failed) {
-                                 closed = true;
-                                 return;
-                               }
-                               BIO_write(in, sink, static_cast<int>(count));
-                               turn();
-                             });
-    };
-    turn();
-    EXPECT_TRUE(until([&] { return closed; }));
-    at_end(ssl.get());
+    RawTls client(socket, ctx);
+    EXPECT_TRUE(until([&] { return client.closed(); }));
+    at_end(client.ssl());
   }
   // A member of the fleet that has opened a control connection.
   void join(HostilePeer& peer) {

@@ -2,7 +2,10 @@
 // what it is told.
 #pragma once
 
+#include <openssl/ssl.h>
+
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
 #include <deque>
 #include <functional>
 
@@ -125,6 +128,50 @@ class HostilePeer final : public Connection::User {
   std::optional<boost::asio::ip::tcp::acceptor> acceptor_;
   std::vector<boost::asio::ip::tcp::socket> hanging_;
   std::function<void()> when_secured_;
+};
+
+// A plain OpenSSL client over a socket that outlives it: shakes hands, reads, until the other side closes.
+class RawTls {
+ public:
+  RawTls(boost::asio::ip::tcp::socket& socket, SSL_CTX* ctx) : socket_(socket), ssl_(SSL_new(ctx), SSL_free) {
+    BIO_set_mem_eof_return(in_, -1);
+    SSL_set_bio(ssl_.get(), in_, out_);
+    SSL_set_connect_state(ssl_.get());
+    turn();
+  }
+  RawTls(const RawTls&) = delete;
+
+  bool closed() const { return closed_; }
+  std::size_t plain() const { return plain_; }  // bytes that came out of the session
+  SSL* ssl() { return ssl_.get(); }
+
+ private:
+  void turn() {
+    if (SSL_do_handshake(ssl_.get()) == 1) {
+      const int n = SSL_read(ssl_.get(), sink_, sizeof sink_);
+      plain_ += n > 0 ? static_cast<std::size_t>(n) : 0;
+    }
+    char* data = nullptr;
+    const long size = BIO_get_mem_data(out_, &data);
+    boost::system::error_code error;
+    if (size > 0) boost::asio::write(socket_, boost::asio::buffer(data, static_cast<std::size_t>(size)), error);
+    (void)BIO_reset(out_);
+    socket_.async_read_some(boost::asio::buffer(sink_), [this](boost::system::error_code failed, std::size_t count) {
+      if (failed) {
+        closed_ = true;
+        return;
+      }
+      BIO_write(in_, sink_, static_cast<int>(count));
+      turn();
+    });
+  }
+
+  boost::asio::ip::tcp::socket& socket_;
+  std::unique_ptr<SSL, void (*)(SSL*)> ssl_;
+  BIO *in_ = BIO_new(BIO_s_mem()), *out_ = BIO_new(BIO_s_mem());
+  bool closed_ = false;
+  std::size_t plain_ = 0;
+  char sink_[4096];
 };
 
 }  // namespace p2pw::testing

@@ -13,7 +13,6 @@ what they do for p2pw. Every mention of `p2pw VERB --option` in running text mus
 a verb and options that exist. Python standard library only.
 """
 
-import argparse
 import os
 import re
 import shutil
@@ -24,12 +23,13 @@ import unittest
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+from build_folder import take_build_folder  # noqa: E402
 from small_fleet import Machine, SmallFleet  # noqa: E402
 
 PAGES = ["README.md", "CONTRIBUTING.md", "daemon/docs/QUICKSTART.md", "daemon/docs/OPERATING.md", "daemon/docs/NETWORK.md",
          "daemon/docs/TROUBLESHOOTING.md", "daemon/docs/ARCHITECTURE.md", "daemon/monitoring/README.md", "simulations/README.md"]
 BLOCK = re.compile(r"^(?:<!-- (run|elsewhere): (.*?) -->\n)?```sh\n(.*?)^```", re.M | re.S)
-BUILD = None
+BUILD = take_build_folder()
 
 
 def read(path):
@@ -194,8 +194,4 @@ class Commands(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
-    known, rest = parser.parse_known_args()
-    BUILD = os.path.abspath(known.build)
-    unittest.main(argv=[sys.argv[0], *rest])
+    unittest.main()

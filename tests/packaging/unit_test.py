@@ -3,7 +3,6 @@
 unit_test.py --build BUILD; Python standard library only.
 """
 
-import argparse
 import os
 import re
 import shutil
@@ -13,8 +12,11 @@ import tempfile
 import unittest
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+from build_folder import take_build_folder  # noqa: E402
+
 PACKAGING = os.path.join(ROOT, "daemon", "packaging")
-BUILD = None
+BUILD = take_build_folder()
 
 
 def run(*command):
@@ -89,8 +91,4 @@ _p2pw; echo "${{COMPREPLY[*]}}" """
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
-    known, rest = parser.parse_known_args()
-    BUILD = os.path.abspath(known.build)
-    unittest.main(argv=[sys.argv[0], *rest])
+    unittest.main()

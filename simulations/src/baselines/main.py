@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import subprocess
 import sys
 
 from lab import host, private, scenario
@@ -76,24 +75,15 @@ def in_own_process(options, tool):
     command = [sys.executable, "-B", "-c", "import sys; from baselines.main import main; sys.exit(main())",
                "--one", tool, "--scenario", options.scenario, "--mib", str(options.mib),
                "--timeout", str(options.timeout), "--build", options.build]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True,
-                          env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "simulations", "src")})
-    try:
-        return json.loads(done.stdout.strip().splitlines()[-1])
-    except (ValueError, IndexError):
-        return {"failed": f"ended with exit code {done.returncode}"}
+    return host.answer_of(command, env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "simulations", "src")})[1]
 
 
 def ours(options):
     """The lab's own run of the scenario, in the same words. Its size is what the scenario's checkpoint compresses to."""
     lab = os.path.join(ROOT, "simulations", "lab")
     extra = ["--build", options.build] if options.ready else []
-    done = subprocess.run([lab, options.scenario, "--json", *extra], stdout=subprocess.PIPE, text=True)
-    try:
-        said = json.loads(done.stdout.strip().splitlines()[-1])
-    except (ValueError, IndexError):
-        return {"failed": f"simulations/lab ended with exit code {done.returncode}"}
-    if "skipped" in said:
+    _, said = host.answer_of([lab, options.scenario, "--json", *extra])
+    if "skipped" in said or "failed" in said:
         return said
     keys = ("last_node_seconds", "node_seconds", "wan_wire_copies", "wan_payload_copies", "trainer_upload_copies",
             "delta_bytes", "bit_identical")

@@ -4,29 +4,21 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
+import sys
 import time
 
 from .host import LabError
 from .network import json_of
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "cli", "python"))
+from p2pw import UnixConnection  # noqa: E402
 
 CHANNEL = "lab"
 
 
 class Unreachable(Exception):
     """The daemon does not answer now."""
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path, timeout):
-        super().__init__("localhost", timeout=timeout)
-        self._path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
 
 
 class Daemon:
@@ -88,7 +80,7 @@ class Daemon:
     def text(self, target):
         if self.state != "up":
             raise Unreachable(self.name)
-        connection = _UnixConnection(os.path.join(self.state_folder, "api.sock"), self.ANSWER_SECONDS)
+        connection = UnixConnection(os.path.join(self.state_folder, "api.sock"), self.ANSWER_SECONDS)
         try:
             connection.request("GET", target)
             answer = connection.getresponse()

@@ -1,5 +1,6 @@
 """What the lab needs of the machine, and how it runs commands on it."""
 
+import json
 import os
 import subprocess
 
@@ -21,6 +22,15 @@ def run(*command, input=None):
         reason = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
         raise LabError(f"{' '.join(command)}: {reason}")
     return done.stdout
+
+
+def answer_of(command, **options):
+    """(exit code, the JSON object of its last line of output, or one that says that there is none)."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, **options)
+    try:
+        return done.returncode, json.loads(done.stdout.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        return done.returncode, {"failed": f"{os.path.basename(command[0])} ended with exit code {done.returncode}"}
 
 
 def set_kernel(namespace, settings):

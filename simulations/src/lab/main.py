@@ -121,12 +121,11 @@ def many(options):
     answers = []
     for number in range(options.runs):
         print(f"run {number + 1} of {options.runs}", file=sys.stderr, flush=True)
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        lines = done.stdout.strip().splitlines()
-        if done.returncode != 0 or not lines:
-            print(lines[-1] if lines else "", flush=True)
-            return done.returncode or FAILED
-        answers.append(json.loads(lines[-1]))
+        code, answer = host.answer_of(command)
+        if code != 0:
+            print(json.dumps(answer), flush=True)
+            return code
+        answers.append(answer)
     answers.sort(key=lambda answer: answer["last_node_seconds"])
     result = answers[(len(answers) - 1) // 2]
     result["runs_last_node_seconds"] = [answer["last_node_seconds"] for answer in answers]

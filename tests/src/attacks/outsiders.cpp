@@ -97,39 +97,12 @@ Outcome flood(Stage& stage) {
 // A plain OpenSSL client; whether its handshake came to an end, and in which version.
 Outcome raw_tls(Stage& stage, SSL_CTX* ctx, bool may_finish_tls) {
   auto socket = knock(stage, "r1-1");
-  std::unique_ptr<SSL, void (*)(SSL*)> ssl(SSL_new(ctx), SSL_free);
-  BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
-  BIO_set_mem_eof_return(in, -1);
-  SSL_set_bio(ssl.get(), in, out);
-  SSL_set_connect_state(ssl.get());
-  bool gone = false;
-  std::size_t plain = 0;
-  char sink[4096];
-  std::function<void()> turn = [&] {
-    if (SSL_do_handshake(ssl.get()) == 1) {
-      const int n = SSL_read(ssl.get(), sink, sizeof sink);
-      plain += n > 0 ? static_cast<std::size_t>(n) : 0;
-    }
-    char* data = nullptr;
-    const long size = BIO_get_mem_data(out, &data);
-    boost::system::error_code error;
-    if (size > 0) boost::asio::write(socket, boost::asio::buffer(data, static_cast<std::size_t>(size)), error);
-    (void)BIO_reset(out);
-    socket.async_read_some(boost::asio::buffer(sink), [&](boost::system::error_code failed, std::size_t count) {
-      if (failed) {
-        gone = true;
-        return;
-      }
-      BIO_write(in, sink, static_cast<int>(count));
-      turn();
-    });
-  };
-  turn();
-  stage.until([&] { return gone; }, 15);
+  testing::RawTls client(socket, ctx);
+  const bool gone = stage.until([&] { return client.closed(); }, 15);
   socket.close();
   stage.pump(1);
-  const bool finished = SSL_is_init_finished(ssl.get());
-  return {gone && plain == 0 && (may_finish_tls || !finished), "connection closed, no byte of plaintext came"};
+  const bool finished = SSL_is_init_finished(client.ssl());
+  return {gone && client.plain() == 0 && (may_finish_tls || !finished), "connection closed, no byte of plaintext came"};
 }
 
 using Context = std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)>;
@@ -210,15 +183,20 @@ Outcome replay(Stage& stage) {
   return {gone && again.frames.empty(), "a proof is bound to its TLS session by the exporter: closed without an answer"};
 }
 
-// Passes a proof made for the session with us on to a daemon, in a session of our own with it: a man in the middle. The one
-// who dials is a daemon that was not told which key to expect.
-Outcome misbinding(Stage& stage) {
-  testing::TestNode victim;
+// Links of a member of the fleet, in this process.
+void start_victim(Stage& stage, testing::TestNode& victim) {
   LinkHubOptions options{.identity = std::move(NodeIdentity::make(victim.signing)).value()};
   options.hello.set_region("r1");
   options.listen = {{"127.0.0.1", 0}};
   options.fleet_secrets.push_back(stage.secret());
   victim.hub = TlsLinkHub::start(stage.io(), std::move(options), victim.handler).value();
+}
+
+// Passes a proof made for the session with us on to a daemon, in a session of our own with it: a man in the middle. The one
+// who dials is a daemon that was not told which key to expect.
+Outcome misbinding(Stage& stage) {
+  testing::TestNode victim;
+  start_victim(stage, victim);
   HostilePeer towards_victim(stage.io()), towards_daemon(stage.io(), towards_victim.identity);
   std::string offer;
   towards_victim.on_frame = [&](const Frame& frame) {
@@ -235,11 +213,7 @@ Outcome misbinding(Stage& stage) {
 
 Outcome reflection(Stage& stage) {
   testing::TestNode victim;
-  LinkHubOptions options{.identity = std::move(NodeIdentity::make(victim.signing)).value()};
-  options.hello.set_region("r1");
-  options.listen = {{"127.0.0.1", 0}};
-  options.fleet_secrets.push_back(stage.secret());
-  victim.hub = TlsLinkHub::start(stage.io(), std::move(options), victim.handler).value();
+  start_victim(stage, victim);
   HostilePeer mirror(stage.io());
   mirror.on_frame = [&](const Frame& frame) { mirror.say(std::string(as_text(frame.header))); };
   victim.hub->dial(mirror.accept(nullptr), std::nullopt);

@@ -64,9 +64,7 @@ LinkEndpoint Stage::link_of(const std::string& daemon) {
 }
 
 NodeKey Stage::key_of(const std::string& daemon) {
-  NodeKey key;
-  key.data = load_node_key(config(daemon).paths())->verifying_key().key.data;
-  return key;
+  return node_key_of(*load_node_key(config(daemon).paths()));
 }
 
 FleetSecret Stage::secret() { return load_fleet_secrets(config("r1-1").paths()).value().front().clone(); }
