@@ -250,7 +250,8 @@ Status PublishRun::seal(const Layout& layout) {
 // What the version was published from is here, and the daemon has staged it: a folder that was written to since then is
 // not certified, and the version is none the worse for it.
 void PublishRun::certify(const Layout& layout) {
-  if (result_.kind != Kind::anchor && pinned_.version.value() % kAnchorEvery != 0) return;
+  const bool due = request_.certify_every != 0 && pinned_.version.value() % request_.certify_every == 0;
+  if (result_.kind != Kind::anchor && !due) return;
   if (request_.anchor_of.value() != 0) return;  // its version has been certified
   auto root = certificate_root(request_.directory, layout, table_hash_, request_.threads, stop_);
   if (root) Status ignored = send_record(CertifyRecord{pinned_.version, seal_hash_, *root});

@@ -16,6 +16,9 @@
 
 namespace p2pw {
 
+// By default, versions with this distance are certified, and get an anchor besides their delta.
+inline constexpr std::uint64_t kAnchorEvery = 25;
+
 struct PublishRequest {
   std::filesystem::path directory;
   Channel channel;
@@ -24,6 +27,8 @@ struct PublishRequest {
   std::optional<std::int64_t> step;
   Version anchor_of;           // not a new version, but an anchor of this one, the newest; 0: a new version
   bool wait_for_fleet = false;
+  // Anchors and the versions that this divides are certified, which hashes the whole checkpoint once more; 0: anchors only.
+  std::uint64_t certify_every = kAnchorEvery;
   unsigned threads = 0;        // 0: all
   // The delegate in force, to be renewed; empty: none is sent.
   std::optional<VerifyingKey> online_key;
@@ -38,9 +43,6 @@ struct PublishResult {
   std::uint32_t bundles = 0;
   double bits_per_changed_element() const;
 };
-
-// Versions with this distance are certified, and get an anchor besides their delta.
-inline constexpr std::uint64_t kAnchorEvery = 25;
 
 class PublishRun {
  public:

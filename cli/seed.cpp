@@ -24,6 +24,7 @@ struct Options {
   std::uint64_t version = 0;
   double timeout = 600;
   std::uint64_t anchor_every = kAnchorEvery;
+  std::optional<std::uint64_t> certify_every;  // as often as anchors when absent
   unsigned threads = 0;
   bool wait = false;
 };
@@ -96,6 +97,7 @@ Result<PublishResult> publish(const Options& options, const Config& config, cons
   request.step = options.step;
   request.wait_for_fleet = options.wait;
   request.threads = options.threads;
+  request.certify_every = options.certify_every.value_or(options.anchor_every);
   P2PW_TRY(Layout layout, Layout::scan(request.directory));
   request.online_key = online_key(config, channel, key, console);
   P2PW_TRY(PublishClient daemon, PublishClient::connect(config.publish_socket(), interrupted));
@@ -222,6 +224,8 @@ Run add_seed(CLI::App& verb) {
       ->check(CLI::Range(0.0, 1e7))->capture_default_str();
   verb.add_option("--anchor-every", options->anchor_every, "Versions that this divides also get an anchor, kept by the "
                                                            "trainer for newcomers; 0: none")->capture_default_str();
+  verb.add_option("--certify-every", options->certify_every, "Versions that this divides are certified: nodes check every slab of "
+                                                             "theirs against a signed SHA-256 root (default: as --anchor-every)");
   verb.add_option("--key", options->key, "Publisher key (default: publisher.key beside the configuration)")->type_name("FILE");
   verb.add_option("--threads", options->threads, "Worker threads (default: one for each core)");
   return [options](Console& console) { return seed(*options, console); };

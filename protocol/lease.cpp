@@ -79,6 +79,11 @@ void RegionLeases::drop_holder(const NodeKey& holder) {
   }
 }
 
+void RegionLeases::drop(const BundleId& bundle) {
+  const auto entry = entries_.find(bundle);
+  if (entry != entries_.end()) entry->second.lease.reset();
+}
+
 Epoch RegionLeases::floor(const BundleId& bundle) const {
   const auto entry = entries_.find(bundle);
   return entry == entries_.end() ? Epoch() : entry->second.floor;

@@ -56,6 +56,7 @@ class RegionLeases {
   Heard hear(const BundleId& bundle, const Lease& lease);
   std::optional<Lease> current(const BundleId& bundle) const;
   void drop_holder(const NodeKey& holder);  // left or dead: its leases are free, their epochs stay as a floor
+  void drop(const BundleId& bundle);  // its lease is free, its epoch stays as a floor
   Epoch floor(const BundleId& bundle) const;
   void forget(const BundleId& bundle);
 

@@ -147,13 +147,16 @@ std::vector<NodeKey> FleetStates::live_followers(const Channel& channel) const {
 }
 
 std::vector<Region> FleetStates::incomplete_regions(const Channel& channel, Version version) const {
-  std::set<Region> live, complete;
+  std::set<Region> live, complete, begun;
   for (auto& [key, row] : rows_) {
     const Member* member = find_member(members_, key.node);
     if (key.channel != channel || !row.live || !member || member->trainer) continue;
     live.insert(row.region);
     if (row.state.version_staged() >= version.value()) complete.insert(row.region);
+    if (row.state.version_staged() != 0) begun.insert(row.region);
   }
+  // A region that takes its first copy does not hold up the others. In a fleet that begins, all of them do.
+  if (!begun.empty()) live = begun;
   std::vector<Region> out;
   std::set_difference(live.begin(), live.end(), complete.begin(), complete.end(), std::back_inserter(out));
   return out;

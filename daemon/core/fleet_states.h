@@ -44,7 +44,8 @@ class FleetStates {
   // How many of `nodes` (or of all live ones, when null) have the version, or a later one.
   Count count(const Channel& channel, Version version, const std::vector<NodeKey>* nodes) const;
   std::vector<NodeKey> live_followers(const Channel& channel) const;
-  // Live regions in which no node has staged the version yet.
+  // Live regions in which no node has staged the version yet. Those in which nobody has staged any are left out while
+  // another region has: they are only joining.
   std::vector<Region> incomplete_regions(const Channel& channel, Version version) const;
 
  private:

@@ -222,6 +222,7 @@ void spreading(Node& node, Text& out) {
   family("p2pw_feed_bytes_total", "Chunk payload handed to links towards a region", &FeedCounters::bytes_sent);
   family("p2pw_duplicate_bytes_total", "Of these, acknowledged as there already", &FeedCounters::duplicate_bytes);
   family("p2pw_lost_bytes_total", "Of these, on the way to a gateway that went away", &FeedCounters::lost_bytes);
+  family("p2pw_slow_gateways_total", "Bundles taken from a gateway that fell behind the others", &FeedCounters::slow_gateways);
   family("p2pw_gateway_changes_total", "Leases that went to another gateway", &FeedCounters::gateway_changes);
   family("p2pw_leases_granted_total", "Leases granted", &FeedCounters::leases_granted);
   family("p2pw_leases_refused_total", "Leases refused", &FeedCounters::leases_refused);

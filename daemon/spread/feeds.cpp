@@ -33,6 +33,8 @@ const char* Feeds::name_of(State state) {
     case State::unassigned: return "unassigned";
     case State::waiting: return "waiting";
     case State::flowing: return "flowing";
+    case State::draining: return "draining";
+    case State::recalled: return "recalled";
     case State::done: return "done";
     case State::declined: return "declined";
   }
@@ -72,7 +74,7 @@ void Feeds::start(const BundleFacts& bundle, const Region& region, const ChunkSe
     assign(*feed);
     return;
   }
-  auto [it, inserted] = regions_.try_emplace(region, RegionFeeds{Credit(options_.credit), {}, {}, {}});
+  auto [it, inserted] = regions_.try_emplace(region, RegionFeeds{Credit(options_.credit), {}, {}, {}, {}, {}});
   facts_.emplace(bundle.id, bundle);
   of_bundle_[bundle.id].insert(region);
   Feed& feed = it->second.feeds[order_of(bundle)];
@@ -87,17 +89,25 @@ void Feeds::start(const BundleFacts& bundle, const Region& region, const ChunkSe
   pump(it->second);
 }
 
-std::optional<NodeKey> Feeds::choose_gateway(const Feed& feed) const {
-  auto now = world_.now();
-  for (const NodeKey& key : gateway_succession(feed.bundle.place, feed.region, world_.members(), options_.candidates)) {
-    if (!world_.linked(key)) continue;
-    bool suspect = false;
-    for (const Member& m : world_.members()) suspect = suspect || (m.key == key && m.suspect);
-    auto manners = manners_.find(key);
-    bool shunned = manners != manners_.end() && manners->second.shunned_until > now;
-    if (!suspect && !shunned) return key;
+bool Feeds::answers(const NodeKey& gateway) const {
+  if (!world_.linked(gateway)) return false;
+  for (const Member& m : world_.members()) {
+    if (m.key == gateway && m.suspect) return false;
   }
-  return std::nullopt;  // nobody who would answer: better to wait for news than to send chunks
+  auto manners = manners_.find(gateway);
+  return manners == manners_.end() || manners->second.shunned_until <= world_.now();
+}
+
+// A slow one only when there is no other. Nobody when nobody would answer: better to wait for news than to send chunks.
+std::optional<NodeKey> Feeds::choose_gateway(const Feed& feed) const {
+  const GatewayPace& pace = regions_.at(feed.region).pace;
+  std::optional<NodeKey> slow;
+  for (const NodeKey& key : gateway_succession(feed.bundle.place, feed.region, world_.members(), options_.candidates)) {
+    if (!answers(key)) continue;
+    if (!pace.slow(key, world_.now())) return key;
+    if (!slow) slow = key;
+  }
+  return slow;
 }
 
 void Feeds::assign(Feed& feed) {
@@ -172,8 +182,14 @@ void Feeds::declined(const NodeKey& gateway, const BundleId& bundle) {
   Region region;
   Feed* feed = find_by_gateway(bundle, gateway, &region);
   if (!feed || feed->state == State::done) return;
-  unassign(regions_[region], *feed, "served by another upstream");
-  feed->state = State::declined;
+  bool recalled = feed->state == State::recalled;
+  unassign(regions_[region], *feed, recalled ? "slow" : "served by another upstream");
+  if (!recalled) {
+    feed->state = State::declined;
+    return;
+  }
+  assign(*feed);
+  pump(regions_[region]);
 }
 
 void Feeds::chunk_held(const BundleId& bundle, ChunkIndex chunk) {
@@ -201,12 +217,14 @@ void Feeds::acked(const NodeKey& gateway, const BundleId& bundle, ChunkIndex chu
   if (it == feed->in_flight.end()) return;
   RegionFeeds& region = regions_[name];
   region.heard = world_.now();
+  region.pace.acked(gateway, it->second.bytes, world_.now());
   region.credit.acked(it->second.bytes, world_.now(),
                       std::chrono::duration_cast<microseconds>(world_.now() - it->second.at), world_.round_trip(gateway));
   feed->in_flight.erase(it);
   ++feed->acked;
   feed->progress = world_.now();
   settle(*feed);
+  recall_when_drained(*feed);
   pump(region);
 }
 
@@ -280,7 +298,7 @@ void Feeds::peer_lost(const NodeKey& peer) {
     bool touched = false;
     for (auto& [order, feed] : region.open) {
       if (feed->lease.holder != peer) continue;
-      if (feed->state != State::flowing && feed->state != State::waiting) continue;
+      if (feed->state == State::unassigned || feed->state == State::declined) continue;
       unassign(region, *feed, "lost");
       touched = true;
     }
@@ -324,7 +342,7 @@ microseconds Feeds::patience(const Feed& feed) const {
   auto manners = manners_.find(feed.lease.holder);
   int stalls = manners == manners_.end() ? 0 : std::min(manners->second.stalls, 4);
   microseconds allowed = options_.stall * (1 << stalls) + 3 * world_.round_trip(feed.lease.holder);
-  if (feed.state != State::flowing) return allowed;
+  if (feed.in_flight.empty()) return allowed;
   // What is under way for the whole region shares one link: allow it the time that the measured rate needs.
   const Credit& credit = regions_.at(feed.region).credit;
   double rate = std::max(credit.bytes_per_second(), 64.0 * 1024);
@@ -334,7 +352,8 @@ microseconds Feeds::patience(const Feed& feed) const {
 
 // Its gateway answers for nothing at all, though something is on the way to it.
 bool Feeds::stalled(const Feed& feed) const {
-  if (feed.state != State::waiting && (feed.state != State::flowing || feed.in_flight.empty())) return false;
+  bool owes = feed.state == State::waiting || feed.state == State::recalled || !feed.in_flight.empty();
+  if (!owes || feed.state == State::unassigned || feed.state == State::declined) return false;
   auto heard = feed.progress;
   auto manners = manners_.find(feed.lease.holder);
   if (manners != manners_.end()) heard = std::max(heard, manners->second.last_ack);
@@ -343,7 +362,7 @@ bool Feeds::stalled(const Feed& feed) const {
 
 // The gateway answers for other chunks, but these must have got lost on its side.
 void Feeds::resend_forgotten(RegionFeeds& region, Feed& feed) {
-  if (feed.state != State::flowing || feed.in_flight.empty()) return;
+  if ((feed.state != State::flowing && feed.state != State::draining) || feed.in_flight.empty()) return;
   if (world_.now() - feed.progress <= 5 * patience(feed)) return;
   for (auto& [chunk, flight] : feed.in_flight) {
     region.credit.lost(flight.bytes);
@@ -351,6 +370,7 @@ void Feeds::resend_forgotten(RegionFeeds& region, Feed& feed) {
   }
   feed.in_flight.clear();
   feed.progress = world_.now();
+  recall_when_drained(feed);
 }
 
 void Feeds::tick() {
@@ -373,11 +393,62 @@ void Feeds::tick() {
     peer_lost(peer);
   }
   for (auto& [name, region] : regions_) {
+    relieve_slow(region);
     for (auto& [order, feed] : region.open) {
       if (feed->state == State::unassigned) assign(*feed);
     }
     pump(region);
   }
+}
+
+void Feeds::relieve_slow(RegionFeeds& region) {
+  std::set<NodeKey> busy, laden;
+  std::uint64_t chunk = 0;
+  microseconds round_trip{0};
+  const Feed* any = nullptr;
+  for (auto& [order, feed] : region.open) {
+    if (feed->state == State::unassigned || feed->state == State::declined) continue;
+    any = feed;
+    laden.insert(feed->lease.holder);
+    ChunkSet ready = feed->wanted;
+    ready &= feed->held;
+    // A relay that waits for chunks itself says nothing about its gateways.
+    if (feed->state != State::flowing || feed->in_flight.empty() || ready.none()) continue;
+    busy.insert(feed->lease.holder);
+    chunk = std::max<std::uint64_t>(chunk, feed->bundle.chunk_bytes);
+    round_trip = std::max(round_trip, world_.round_trip(feed->lease.holder));
+  }
+  bool idle = false;
+  if (any != nullptr) {
+    for (const NodeKey& key :
+         gateway_succession(any->bundle.place, any->region, world_.members(), options_.candidates)) {
+      idle = idle || (!laden.contains(key) && answers(key) && !region.pace.slow(key, world_.now()));
+    }
+  }
+  for (const NodeKey& gateway : region.pace.look(busy, idle, chunk, round_trip, world_.now())) relieve(region, gateway);
+}
+
+// Gives what it has not been sent yet to others.
+void Feeds::relieve(RegionFeeds& region, const NodeKey& gateway) {
+  for (auto& [order, feed] : region.open) {
+    if (feed->lease.holder != gateway || feed->state != State::flowing || feed->wanted.none()) continue;
+    auto other = choose_gateway(*feed);
+    if (!other || region.pace.slow(*other, world_.now())) continue;
+    ++counters_[feed->region].slow_gateways;
+    world_.note(feed->bundle.id, "slow-gateway", feed->region.str() + " by " + gateway.short_hex());
+    feed->state = State::draining;
+    feed->changed = world_.now();
+    recall_when_drained(*feed);
+  }
+}
+
+void Feeds::recall_when_drained(Feed& feed) {
+  if (feed.state != State::draining || !feed.in_flight.empty()) return;
+  feed.state = State::recalled;
+  feed.changed = feed.progress = world_.now();
+  wire::LinkMessage m = refuse_message(feed.bundle.id, feed.lease);
+  m.mutable_lease_refuse()->set_recall(true);
+  world_.send(feed.lease.holder, m);
 }
 
 bool Feeds::busy() const {

@@ -3,13 +3,16 @@
 // gateways.
 //
 // A feed's life: waiting (granted; the gateway has yet to say what is missing) -> flowing -> done. A fresh feed starts
-// flowing. A gateway that is gone, suspect or stalled is replaced by its successor, which says what is missing.
+// flowing. A gateway that is gone, suspect or stalled is replaced by its successor, which says what is missing. One that
+// turns out to be slow (GatewayPace) is relieved: flowing -> draining (what is on its way arrives) -> recalled (it lets go)
+// -> unassigned, so that nothing is sent twice.
 #pragma once
 
 #include <map>
 #include <set>
 #include <unordered_map>
 
+#include "daemon/spread/gateway_pace.h"
 #include "daemon/spread/world.h"
 
 namespace p2pw {
@@ -18,6 +21,7 @@ struct FeedCounters {
   std::uint64_t chunks_sent = 0, bytes_sent = 0;
   std::uint64_t duplicate_chunks = 0, duplicate_bytes = 0;  // acknowledged as already there
   std::uint64_t lost_bytes = 0;                             // on the way to a gateway that went away
+  std::uint64_t slow_gateways = 0;                          // times that one was relieved
   std::uint64_t gateway_changes = 0, leases_granted = 0, leases_refused = 0, stalls = 0;
 };
 
@@ -30,7 +34,7 @@ class Feeds {
   void start(const BundleFacts& bundle, const Region& region, const ChunkSet& held, bool fresh);
   // A node of another region asks. Grants, answers and begins to feed; or refuses.
   void asked(const BundleFacts& bundle, const Member& asker, Epoch seen, const ChunkSet& missing, const ChunkSet& held);
-  // The gateway says that its region is served by somebody else.
+  // The gateway says that its region is served by somebody else, or lets go of what was recalled.
   void declined(const NodeKey& gateway, const BundleId& bundle);
   // This node has one more chunk: it may go on at once (cut-through).
   void chunk_held(const BundleId& bundle, ChunkIndex chunk);
@@ -61,7 +65,7 @@ class Feeds {
   const std::map<Region, FeedCounters>& counters() const { return counters_; }
 
  private:
-  enum class State { unassigned, waiting, flowing, done, declined };
+  enum class State { unassigned, waiting, flowing, draining, recalled, done, declined };
   struct InFlight {
     SteadyTime at;
     std::uint32_t bytes;
@@ -97,6 +101,7 @@ class Feeds {
     std::map<Order, Feed*> open;
     std::map<NodeKey, std::uint64_t> turn;  // bytes sent to each gateway, for fairness
     SteadyTime heard{};                     // last acknowledgement of anybody there
+    GatewayPace pace;
   };
 
   static Order order_of(const BundleFacts& b) { return {b.kind, b.version, b.place.index, b.id}; }
@@ -106,6 +111,10 @@ class Feeds {
   std::optional<NodeKey> choose_gateway(const Feed& feed) const;
   void assign(Feed& feed);
   void unassign(RegionFeeds& region, Feed& feed, const char* why);
+  bool answers(const NodeKey& gateway) const;
+  void relieve_slow(RegionFeeds& region);
+  void relieve(RegionFeeds& region, const NodeKey& gateway);
+  void recall_when_drained(Feed& feed);
   void pump(RegionFeeds& region);
   std::uint64_t in_flight_to(const RegionFeeds& region, const NodeKey& gateway) const;
   bool send_next(RegionFeeds& region, Feed& feed);

@@ -183,6 +183,20 @@ void Intake::refused(const NodeKey& from, const BundleId& bundle, const Lease& o
   ask_upstream(entry);
 }
 
+void Intake::recalled(const NodeKey& from, const BundleId& bundle) {
+  auto it = entries_.find(bundle);
+  if (it == entries_.end()) return;
+  Entry& entry = it->second;
+  const Lease own{world_.self().key, entry.epoch};
+  if (entry.feeding == from || entry.upstream == from) {
+    if (is_gateway(bundle)) region_.drop(bundle);
+    entry.feeding.reset();
+    entry.upstream.reset();
+    if (entry.state != State::done) enter(entry, State::idle);
+  }
+  decline(from, entry, own);
+}
+
 void Intake::announced(const NodeKey& from, const BundleId& bundle, const Lease& lease) {
   // Epochs count grants: whoever jumps far ahead wants nobody ever to be granted a higher one.
   constexpr std::uint64_t kMaxJump = 1u << 20;

@@ -140,6 +140,8 @@ bool Spread::message(const Member& from, const wire::LinkMessage& message) {
       if (!bundle) return true;
       if (refuse.served()) {
         feeds_.declined(from.key, *bundle);
+      } else if (refuse.recall()) {
+        if (!regional) intake_.recalled(from.key, *bundle);
       } else {
         auto holder = NodeKey::from(refuse.holder()).value_or(NodeKey{});
         intake_.refused(from.key, *bundle, {holder, Epoch(refuse.epoch())}, refuse.unknown());

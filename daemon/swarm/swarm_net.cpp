@@ -64,6 +64,7 @@ void SwarmNet::start(lt::session_handle session) {
   last_watch_ = Clock::now();
   dial_timer_ = std::make_unique<boost::asio::steady_timer>(*io_);
   watchdog_ = std::make_unique<boost::asio::steady_timer>(*io_);
+  again_timer_ = std::make_unique<boost::asio::steady_timer>(*io_);
   session_.set_alert_notify([weak = weak_from_this(), io = io_] {
     boost::asio::post(*io, [weak] {
       if (auto self = weak.lock()) self->handle_alerts();
@@ -79,6 +80,8 @@ void SwarmNet::stop() {
   disk_ = nullptr;
   dial_timer_.reset();
   watchdog_.reset();
+  again_timer_.reset();
+  again_.clear();
   torrents_.clear();
   counters_.torrents = 0;
 }
@@ -141,6 +144,7 @@ void SwarmNet::add(const BundleId& id, const BundleRecord& record, const std::ve
     auto torrent = std::make_shared<SwarmTorrent>();
     torrent->id = id;
     torrent->file = std::move(file);
+    torrent->gate = HaveGate(torrent->file->chunk_count());
     auto added = add_torrent(record, roots, torrent);
     if (!added.ok()) return sink_->failed(id, added.error());
     torrent->handle = *added;
@@ -187,6 +191,41 @@ void SwarmNet::offer(const BundleId& id, ChunkIndex chunk) {
   guarded(id, [&] {
     torrent.handle.add_piece(lt::piece_index_t(static_cast<int>(chunk.value())), ignored_bytes, {});
   });
+}
+
+void SwarmNet::chunk_held(SwarmTorrent& torrent, ChunkIndex chunk) {
+  if (stopped_ || torrent.connections.empty()) return;
+  announce_again(torrent, chunk, HaveGate::kFan);
+  again_.push_back({Clock::now() + HaveGate::kPatience, torrent.id, chunk});
+  if (again_.size() == 1) arm_again_timer();
+}
+
+void SwarmNet::announce_again(SwarmTorrent& torrent, ChunkIndex chunk, std::size_t most) {
+  std::vector<SwarmConnection*> lacking;
+  for (SwarmConnection* connection : torrent.connections) {
+    if (connection->lacks(chunk)) lacking.push_back(connection);
+  }
+  const std::size_t first = HaveGate::first_told(chunk, lacking.size());
+  for (std::size_t i = 0; i < std::min(most, lacking.size()); ++i) {
+    lacking[(first + i) % lacking.size()]->announce(chunk);
+  }
+}
+
+void SwarmNet::arm_again_timer() {
+  again_timer_->expires_at(again_.front().at);
+  again_timer_->async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+    auto self = weak.lock();
+    if (!error && self && !self->stopped_) self->on_again_timer();
+  });
+}
+
+void SwarmNet::on_again_timer() {
+  for (const auto now = Clock::now(); !again_.empty() && again_.front().at <= now; again_.pop_front()) {
+    auto it = torrents_.find(again_.front().bundle);
+    if (it == torrents_.end()) continue;
+    guarded(it->first, [&] { announce_again(*it->second, again_.front().chunk, it->second->connections.size()); });
+  }
+  if (!again_.empty()) arm_again_timer();
 }
 
 void SwarmNet::remove(const BundleId& id) {

@@ -22,6 +22,7 @@
 #include "daemon/swarm/blame.h"
 #include "daemon/swarm/bundle_disk.h"
 #include "daemon/swarm/event_sink.h"
+#include "daemon/swarm/have_gate.h"
 #include "daemon/swarm/neighbours.h"
 #include "daemon/swarm/swarm_libtorrent.h"
 
@@ -41,6 +42,7 @@ struct SwarmTorrent {
   std::vector<SwarmConnection*> connections;  // they take themselves out
   std::set<std::string> blocked;              // addresses
   Blame blame;
+  HaveGate gate{0};
   std::vector<std::string> senders;  // address of Blame::Sender i + 1
   std::vector<SwarmPeer> to_dial;    // see Neighbours
   DialTimer dial_timer;
@@ -81,6 +83,7 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
   void refused_unknown(const lt::sha1_hash& info_hash, const std::string& address);
   void connection_opened(SwarmTorrent& torrent, SwarmConnection& connection);
   void connection_known(SwarmTorrent& torrent) { plan_dial(torrent); }  // it has told its port
+  void chunk_held(SwarmTorrent& torrent, ChunkIndex chunk);  // libtorrent has announced it
   void connection_closed(SwarmTorrent& torrent, SwarmConnection& connection);
   void payload_sent(int bytes) { counters_.payload_sent += static_cast<std::uint64_t>(bytes); }
   void payload_received(int bytes) { counters_.payload_received += static_cast<std::uint64_t>(bytes); }
@@ -98,6 +101,9 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
   void plan_dial(SwarmTorrent& torrent);
   void arm_dial_timer();
   void on_dial_timer();
+  void announce_again(SwarmTorrent& torrent, ChunkIndex chunk, std::size_t most);
+  void arm_again_timer();
+  void on_again_timer();
   void arm_watchdog();
   void on_watchdog();
   void disconnect(const SwarmPeer& member);
@@ -121,7 +127,13 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
   // Who tried to reach us for a torrent that we did not have: they are dialled when we do.
   std::map<lt::sha1_hash, std::set<std::string>> refused_;
   std::deque<lt::sha1_hash> refused_order_;
-  std::unique_ptr<boost::asio::steady_timer> dial_timer_, watchdog_;
+  struct Again {
+    Clock::time_point at;
+    BundleId bundle;
+    ChunkIndex chunk;
+  };
+  std::deque<Again> again_;  // by time
+  std::unique_ptr<boost::asio::steady_timer> dial_timer_, watchdog_, again_timer_;
   Clock::time_point last_watch_{};
   bool dialling_ = false;  // inside dial(): the pause is not one
   bool stopped_ = false;

@@ -46,6 +46,10 @@ class TorrentPlugin final : public lt::torrent_plugin {
     return std::make_shared<SwarmConnection>(net_, torrent_, peer);
   }
 
+  void on_piece_pass(lt::piece_index_t piece) override {
+    net_->chunk_held(*torrent_, ChunkIndex(static_cast<std::uint32_t>(static_cast<int>(piece))));
+  }
+
   // SwarmNet::dial() pauses and resumes because resuming is what dials at once: nothing must stop for it.
   bool on_pause() override { return net_->dialling(); }
 
@@ -98,6 +102,41 @@ bool SwarmConnection::stalled(Owed::Clock::time_point now, Owed::Clock::duration
 
 void SwarmConnection::close(const lt::error_code& why) {
   if (!handle_.is_disconnecting()) handle_.disconnect(why, lt::operation_t::bittorrent);
+}
+
+bool SwarmConnection::lacks(ChunkIndex chunk) const {
+  if (!ready_ || left_ || handle_.is_disconnecting()) return false;
+  if (chunk.value() < announced_.size() && announced_[chunk.value()]) return false;
+  return !handle_.has_piece(lt::piece_index_t(static_cast<int>(chunk.value())));
+}
+
+void SwarmConnection::announce(ChunkIndex chunk) {
+  constexpr char kHave = 4;
+  char message[9] = {0, 0, 0, 5, kHave};
+  for (int i = 0; i < 4; ++i) message[5 + i] = static_cast<char>(chunk.value() >> (24 - 8 * i));
+  handle_.send_buffer(message, sizeof message);
+}
+
+bool SwarmConnection::on_have(lt::piece_index_t piece) {
+  const ChunkIndex chunk(static_cast<std::uint32_t>(static_cast<int>(piece)));
+  const std::uint32_t chunks = torrent_->file ? torrent_->file->chunk_count() : 0;
+  if (chunk.value() >= chunks) return false;
+  if (announced_.empty()) announced_.resize(chunks, false);
+  const bool again = announced_[chunk.value()];
+  announced_[chunk.value()] = true;
+  return !torrent_->gate.opens(chunk, again, torrent_->connections.size());
+}
+
+bool SwarmConnection::on_bitfield(const lt::bitfield& pieces) {
+  for (int i = 0; i < pieces.size(); ++i) {
+    if (pieces.get_bit(i)) torrent_->gate.known(ChunkIndex(static_cast<std::uint32_t>(i)));
+  }
+  return false;
+}
+
+bool SwarmConnection::on_have_all() {
+  torrent_->gate.all_known();
+  return false;
 }
 
 void SwarmConnection::on_connected() {

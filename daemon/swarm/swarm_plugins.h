@@ -27,12 +27,19 @@ class SwarmConnection final : public lt::peer_plugin {
   bool stalled(Owed::Clock::time_point now, Owed::Clock::duration patience);
   void excuse(Owed::Clock::time_point now) { owed_.excuse(now); }
   void close(const lt::error_code& why);
+  // Whether the neighbour lacks a chunk, as far as it has said, and can be told of it.
+  bool lacks(ChunkIndex chunk) const;
+  // Once more, after libtorrent did: see HaveGate.
+  void announce(ChunkIndex chunk);
 
   lt::string_view type() const override { return "p2pw"; }
   void on_connected() override;
   bool on_handshake(lt::span<const char> reserved) override;
   bool on_extension_handshake(const lt::bdecode_node& handshake) override;
   void on_disconnect(const lt::error_code& error) override;
+  bool on_have(lt::piece_index_t piece) override;
+  bool on_bitfield(const lt::bitfield& pieces) override;
+  bool on_have_all() override;
   bool on_not_interested() override;
   bool on_choke() override;
   bool on_piece(const lt::peer_request& piece, lt::span<const char> bytes) override;
@@ -52,6 +59,7 @@ class SwarmConnection final : public lt::peer_plugin {
   bool outgoing_ = false;
   bool ready_ = false;  // both handshakes are through
   bool left_ = false;
+  std::vector<bool> announced_;  // by the neighbour, and perhaps held back; empty before the first time
   Owed owed_;
   Blame::Sender sender_ = 0;
 };

@@ -82,5 +82,19 @@ TEST(FleetStates, ARegionIsIncompleteUntilOneOfItsNodesHasTheVersion) {
   EXPECT_TRUE(states.incomplete_regions(channel, Version(7)).empty());
 }
 
+TEST(FleetStates, ARegionThatTakesItsFirstCopyHoldsUpNobodyElse) {
+  FleetStates states;
+  auto members = members_of(4);
+  states.set_members(members);
+  auto channel = Channel::parse("policy").value();
+  for (std::uint8_t n : {1, 2, 3, 4}) states.hear(report(n, 0, 1000), members);
+  EXPECT_EQ(states.incomplete_regions(channel, Version(1)).size(), 2u) << "a fleet that begins";
+  states.hear(report(1, 1, 2000), members);
+  EXPECT_TRUE(states.incomplete_regions(channel, Version(1)).empty()) << "even is only joining";
+  EXPECT_EQ(states.incomplete_regions(channel, Version(2)).size(), 1u);
+  states.hear(report(2, 1, 3000), members);
+  EXPECT_EQ(states.incomplete_regions(channel, Version(2)).size(), 2u) << "from its first version on it counts";
+}
+
 }  // namespace
 }  // namespace p2pw

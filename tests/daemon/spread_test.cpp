@@ -101,6 +101,45 @@ TEST(Spread, HungGatewayCostsLittle) {
   EXPECT_LT(w.sim.seconds(), 1.35 * w.bound());
 }
 
+// One node of four with a cable of a tenth: the others wait for nothing that it holds, and nothing crosses twice.
+TEST(Spread, ASlowGatewayIsRelieved) {
+  auto seconds = [](double cable, double* copies, bool* relieved) {
+    SpreadSim sim;
+    sim.access("trainer", 200e6, 0ms);
+    sim.access("r1", 200e6, 43ms);
+    sim.add_node("home", true);
+    for (int i = 0; i < 4; ++i) sim.add_node("r1").cable_bits = i == 1 ? cable : 1e9;
+    sim.run_for(200ms);
+    SpreadSim::Node& slow = *sim.nodes()[2];
+    std::vector<BundleId> bundles;
+    for (std::uint32_t i = 0; i < 16; ++i) bundles.push_back(sim.publish(32, kChunk, 1, i));
+    auto others_have_it = [&] {
+      for (auto& n : sim.nodes()) {
+        if (n->self().trainer || n.get() == &slow) continue;
+        for (auto& b : bundles) {
+          auto* held = n->spread.held(b);
+          if (!held || !held->full()) return false;
+        }
+      }
+      return true;
+    };
+    EXPECT_TRUE(sim.run_until(others_have_it, 60s));
+    *copies = sim.copies_into("r1");
+    auto& notes = sim.nodes()[0]->notes;
+    *relieved = std::any_of(notes.begin(), notes.end(), [](auto& n) { return n.find("slow-gateway") != n.npos; });
+    return sim.seconds();
+  };
+  double copies = 0, copies_undisturbed = 0;
+  bool relieved = false, relieved_undisturbed = false;
+  const double undisturbed = seconds(1e9, &copies_undisturbed, &relieved_undisturbed);
+  const double with_slow_node = seconds(100e6, &copies, &relieved);
+  EXPECT_FALSE(relieved_undisturbed);
+  EXPECT_TRUE(relieved);
+  EXPECT_LT(with_slow_node, 1.15 * undisturbed);
+  EXPECT_DOUBLE_EQ(copies, 1.0);
+  EXPECT_DOUBLE_EQ(copies_undisturbed, 1.0);
+}
+
 // Machines that are so busy that they answer only every few seconds: slow, but nothing may be lost for good.
 TEST(Spread, StutteringFleetCompletes) {
   TwoRegions w;

@@ -125,18 +125,21 @@ microseconds SpreadSim::Node::round_trip(const NodeKey& peer) const {
   return 2 * (sim_.accesses_[a].delay + sim_.accesses_[b].delay);
 }
 
+SteadyTime SpreadSim::spend(double bits, SteadyTime& free, SteadyTime ready, std::uint64_t bytes) {
+  if (bits == 0) return ready;
+  free = std::max(free, ready) + microseconds(static_cast<std::int64_t>(8e6 * static_cast<double>(bytes) / bits));
+  return free;
+}
+
 std::optional<SteadyTime> SpreadSim::transit(Node& from, Node& to, std::uint64_t bytes) {
   auto a = access_of(from), b = access_of(to);
-  if (a == b) return now_ + kLan;
+  auto ready = spend(from.cable_bits, from.cable_up_free, now_, bytes);
+  if (a == b) return spend(to.cable_bits, to.cable_down_free, ready + kLan, bytes);
   Access &up = accesses_[a], &down = accesses_[b];
   if (up.cut || down.cut) return std::nullopt;
-  auto spend = [&](double bits, SteadyTime& free, SteadyTime ready) {
-    auto start = std::max(free, ready);
-    free = start + microseconds(static_cast<std::int64_t>(8e6 * static_cast<double>(bytes) / bits));
-    return free;
-  };
-  auto left = spend(up.up_bits, up.up_free, now_);
-  return spend(down.down_bits, down.down_free, left + up.delay + down.delay);
+  auto left = spend(up.up_bits, up.up_free, ready, bytes);
+  auto arrived = spend(down.down_bits, down.down_free, left + up.delay + down.delay, bytes);
+  return spend(to.cable_bits, to.cable_down_free, arrived, bytes);
 }
 
 void SpreadSim::Node::send(const NodeKey& peer, const wire::LinkMessage& message) {
@@ -206,7 +209,8 @@ void SpreadSim::deliver_chunk(Node& from, Node& to, const BundleId& bundle, Chun
 void SpreadSim::swarm(Node& from, const BundleId& bundle, ChunkIndex chunk) {
   for (auto& n : nodes_) {
     if (n.get() == &from || n->self_.trainer || n->region() != from.region()) continue;
-    schedule(now_ + kLan, [n = n.get(), bundle, chunk] {
+    auto arrival = transit(from, *n, bundles_.at(bundle).bytes_of(chunk));
+    schedule(*arrival, [n = n.get(), bundle, chunk] {
       n->receive([n, bundle, chunk] { n->spread.swarm_chunk(bundle, chunk); });
     });
   }

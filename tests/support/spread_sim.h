@@ -64,6 +64,7 @@ class SpreadSim {
   void refresh_members();
   std::string access_of(const Node& node) const;
   // When a message of this size, sent now, arrives; nothing when the path is cut.
+  static SteadyTime spend(double bits, SteadyTime& free, SteadyTime ready, std::uint64_t bytes);
   std::optional<SteadyTime> transit(Node& from, Node& to, std::uint64_t bytes);
   void deliver_chunk(Node& from, Node& to, const BundleId& bundle, ChunkIndex chunk, Epoch epoch);
   void learn(Node& node, const BundleFacts& facts, bool fresh);
@@ -102,6 +103,9 @@ class SpreadSim::Node : public SpreadWorld {
   const std::string& region() const { return self_.region.str(); }
   bool up() const { return alive && !hung; }
 
+  // Its own cable, each way; 0: as fast as anything. Set before anything is published.
+  double cable_bits = 0;
+  SteadyTime cable_up_free{}, cable_down_free{};
   bool alive = true, hung = false, was_suspect = false;
   SteadyTime hung_at{};
   std::vector<std::string> notes;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "daemon/swarm/have_gate.h"
 #include "protocol/limits.h"
 #include "tests/swarm/raw_peer.h"
 #include "tests/swarm/swarm_world.h"
@@ -63,6 +64,31 @@ TEST_F(SwarmTest, AChunkArrivesBeforeTheNextIsOffered) {
     ASSERT_TRUE(loop_.run_until([&] { return b.arrived[bundle.id].contains(chunk); }));
   }
   expect_complete({&a, &b}, bundle);
+}
+
+// As a gateway takes chunks in from far away: it passes each on to a few, and they to the rest.
+TEST_F(SwarmTest, AChunkLeavesItsFirstHolderFewTimes) {
+  constexpr std::uint8_t kNodes = 10;
+  constexpr std::uint32_t kChunks = 30;
+  const TestBundle bundle = make_bundle(std::uint64_t(kChunks) * kChunk, kChunk, 3);
+  std::vector<TestNode*> all;
+  for (std::uint8_t i = 1; i <= kNodes; ++i) all.push_back(&node(i));
+  introduce(all);
+  for (TestNode* n : all) n->add(bundle);
+  // Everybody is connected to everybody once a chunk has come to all.
+  const auto arrived_everywhere = [&](std::uint32_t chunk) {
+    return std::all_of(all.begin() + 1, all.end(), [&](TestNode* n) { return n->arrived[bundle.id].contains(chunk); });
+  };
+  all[0]->put_and_offer(bundle, 0);
+  ASSERT_TRUE(loop_.run_until([&] { return arrived_everywhere(0); }));
+  const std::uint64_t before = all[0]->swarm().counters().payload_sent;
+  for (std::uint32_t chunk = 1; chunk < kChunks; ++chunk) {
+    all[0]->put_and_offer(bundle, chunk);
+    ASSERT_TRUE(loop_.run_until([&] { return arrived_everywhere(chunk); }));
+  }
+  const double copies = static_cast<double>(all[0]->swarm().counters().payload_sent - before) / ((kChunks - 1) * kChunk);
+  EXPECT_LE(copies, HaveGate::kFan + 1.5) << "of " << int(kNodes - 1) << " that were needed";
+  expect_complete(all, bundle);
 }
 
 TEST_F(SwarmTest, OrderOfAddingDoesNotMatter) {

@@ -22,6 +22,8 @@ class Fleet:
         self.current = {}    # name -> path
         self.sealed = {}     # name -> highest sealed version it knows
         self.first_chunk = {}  # (name, version) -> wall clock when its first chunk from the WAN had been checked
+        self.certified = {}  # name -> (version, wall clock) certified last
+        self.joined = {}     # name -> wall clock when a late node was started
         self.keys = {}       # name -> node key
         self._cursor = {}    # (name, life) -> id of the last log entry read
         self._token = None
@@ -55,6 +57,7 @@ class Fleet:
         daemon.cli("join", self._token, "--region", daemon.region, "--name", daemon.name,
                    "--address", daemon.node.address, "--state", daemon.state_folder)
         self._extend(daemon)
+        self.joined[daemon.name] = time.time()
         daemon.start()
         daemon.wait_ready()
 
@@ -123,6 +126,8 @@ class Fleet:
                 self._reach(daemon.name, entry["version"], entry["at_ms"] / 1000)
             elif entry["event"] == "first-chunk":
                 self.first_chunk.setdefault((daemon.name, entry["version"]), entry["at_ms"] / 1000)
+            elif entry["event"] == "certified":
+                self.certified[daemon.name] = (entry["version"], entry["at_ms"] / 1000)
 
     def _reach(self, name, version, at):
         reached = self.reached.setdefault(name, [])

@@ -54,6 +54,20 @@ def late_copies(run, counted):
             for region in run.scenario.remote() if region.joins_at_seconds}
 
 
+def late_nodes(run):
+    """Whoever joined late: seconds from its daemon's start to the first version staged, and what it certified last."""
+    found = {}
+    for daemon in run.fleet.live_nodes():
+        if run.fleet.late(daemon.name):
+            reached, joined = run.fleet.reached.get(daemon.name, []), run.fleet.joined.get(daemon.name)
+            found[daemon.name] = {
+                "staged_seconds": reached[0][1] - joined if reached and joined else None,
+                "staged_version": reached[-1][0] if reached else 0,
+                "certified_version": run.fleet.certified.get(daemon.name, (0, 0))[0],
+            }
+    return found
+
+
 def cross_check(run):
     """How much more TCP payload netem saw come into each region than the senders say they wrote, as a share.
 
@@ -201,6 +215,7 @@ def assemble(run):
         **against_bare_tcp(bare, timed["last_node_seconds"]),
         **timed,
         **moved,
+        "late_nodes": late_nodes(run),
         "rss_anon_bytes": memory,
         "cpu_seconds_per_gib": cpu,
         "congestion": run.congestion,

@@ -42,6 +42,7 @@ class Payload:
     interval_seconds: float = 0.0  # between the starts of two seeds; 0 = one after the other
     slots: str = "memory"          # or "disk"
     warm_up: str = "small"         # "small": 1 MiB goes ahead, unmeasured; "full": a whole checkpoint of the same size
+    certify_every: int = 25        # versions that this divides are certified
     travels_bytes: int = 1 << 20   # about what one version weighs on the wire, for faults at a share of it
 
 
@@ -129,6 +130,7 @@ def _payload(table, where):
     got = _take(
         table, where, kind=(str, "anchor"), checkpoint_mib=(float, 1.0), changed_percent=(float, 2.0),
         versions=(int, 1), interval_s=(float, 0.0), slots=(str, "memory"), warm_up=(str, "small"), travels_mib=(float, 0.0),
+        certify_every=(int, 25),
     )
     if got["kind"] not in ("anchor", "delta") or got["slots"] not in ("memory", "disk"):
         raise LabError(f"{where}: kind is anchor or delta, slots is memory or disk")
@@ -137,7 +139,7 @@ def _payload(table, where):
     size = int(got["checkpoint_mib"] * (1 << 20))
     travels = int(got["travels_mib"] * (1 << 20)) or size
     return Payload(got["kind"], size, got["changed_percent"], got["versions"], got["interval_s"], got["slots"],
-                   got["warm_up"], travels)
+                   got["warm_up"], got["certify_every"], travels)
 
 
 def parse(text, name):

@@ -1,0 +1,48 @@
+// Which gateways of one region fall behind, from what each has acknowledged in the same time. A node with a slow cable or
+// disk would hold up its whole region with the bundles that it was to take in.
+//
+// Compared are only gateways that had something under way, and more ready for them, all the time: the upstream shares its window out evenly, so one
+// that acknowledges less than half of what the best does in two periods running is slow itself. When others have nothing
+// left to take and the region gets clearly less than it did, whoever is still busy is what it waits for.
+//
+// Pure: time is an argument.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "daemon/spread/credit.h"
+#include "protocol/ids.h"
+
+namespace p2pw {
+
+class GatewayPace {
+ public:
+  static constexpr std::chrono::milliseconds kPeriod{1000};
+  static constexpr std::chrono::minutes kSlowFor{5};  // until it is tried again
+
+  void acked(const NodeKey& gateway, std::uint64_t bytes, SteadyTime now);
+  // Called often. `busy`: gateways with something under way, and more ready for them. `idle`: some candidate has nothing to take in now. `chunk`: the
+  // bytes of one; who took fewer than two of them is not judged. Returns those that turn out to be slow, once each.
+  std::vector<NodeKey> look(const std::set<NodeKey>& busy, bool idle, std::uint64_t chunk, std::chrono::microseconds round_trip,
+                            SteadyTime now);
+  bool slow(const NodeKey& gateway, SteadyTime now) const;
+
+ private:
+  struct Entry {
+    std::uint64_t acked = 0;  // in this period
+    bool busy_throughout = true;
+    int strikes = 0;
+    SteadyTime slow_until{};
+  };
+  std::vector<NodeKey> judge(bool idle, std::uint64_t chunk, SteadyTime now);
+
+  std::map<NodeKey, Entry> entries_;
+  SteadyTime since_{};
+  bool running_ = false;
+  double best_rate_ = 0;  // of the region, in bytes per second, since it began to be busy
+};
+
+}  // namespace p2pw
