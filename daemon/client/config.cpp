@@ -144,10 +144,19 @@ void read_hook(TomlTable& table, const std::filesystem::path& base, HookConfig& 
   check_hook(table, hook);
 }
 
-Result<bool> parse_activate(const std::string& text) {
-  if (text == "auto") return false;
-  if (text == "asked") return true;
-  return fail(ErrorCode::config, "must be \"auto\" or \"asked\", not \"" + text + "\"");
+Result<ActivationPolicy> parse_activate(const std::string& text) {
+  using When = ActivationPolicy::When;
+  if (text == "auto") return ActivationPolicy{};
+  if (text == "asked") return ActivationPolicy{.when = When::asked};
+  unsigned percent = 0;
+  char scope[8] = {}, sign = 0, rest = 0;
+  const int read = std::sscanf(text.c_str(), "%7[a-z] %3u%c%c", scope, &percent, &sign, &rest);
+  const bool fleet = std::string_view(scope) == "fleet";
+  if (read == 3 && sign == '%' && percent >= 1 && percent <= 100 && (fleet || std::string_view(scope) == "region")) {
+    return ActivationPolicy{.when = When::share, .percent = percent, .fleet = fleet};
+  }
+  return fail(ErrorCode::config, "must be \"auto\", \"asked\", or a share of the nodes like \"region 80%\" or \"fleet 95%\", "
+                                 "not \"" + text + "\"");
 }
 
 void read_channel(const std::string& name, TomlTable& table, const std::filesystem::path& base, ChannelConfig& channel) {
@@ -163,7 +172,10 @@ void read_channel(const std::string& name, TomlTable& table, const std::filesyst
   std::string root;
   table.text("root", root);
   if (!root.empty()) channel.root = base / root;
-  table.parsed("activate", channel.activate_asked, parse_activate);
+  table.parsed("activate", channel.activate, parse_activate);
+  std::uint64_t interval = static_cast<std::uint64_t>(channel.activate.interval.count());
+  table.integer("activate_interval_seconds", interval, 0, 86'400);
+  channel.activate.interval = std::chrono::seconds(interval);
   if (table.has("hook")) table.table("hook", [&](TomlTable& t) { read_hook(t, base, channel.hook); });
 }
 

@@ -53,6 +53,18 @@ struct BootstrapConfig {
   bool trainer = false;        // the trainer: used to find the region's own, or while those are down
 };
 
+// When a staged version becomes active by itself.
+struct ActivationPolicy {
+  enum class When { at_once, asked, share };
+  When when = When::at_once;
+  unsigned percent = 0;  // share: of the nodes that have it staged
+  bool fleet = false;    // of all regions; else of the node's own
+  std::chrono::seconds interval{0};  // after the activation before, at least
+  bool operator==(const ActivationPolicy&) const = default;
+};
+// "auto", "asked", "region 80%", "fleet 95%"; `interval` is not part of it.
+std::string text_of(const ActivationPolicy& policy);
+
 // [channels.NAME]
 struct ChannelConfig {
   Channel name;
@@ -60,7 +72,7 @@ struct ChannelConfig {
   unsigned slots = 2;               // 1: `current` is absent while patching
   std::chrono::seconds grace{30};   // how long the old slot stays untouched after a switch, when an engine has a hook
   std::filesystem::path root;       // where the slots lie; defaults to channels/NAME in the state folder
-  bool activate_asked = false;      // activate = "asked": a staged version waits for `p2pw activate` or POST /hot_load
+  ActivationPolicy activate;        // the very first version is always activated at once, so that an engine can start
   HookConfig hook;                  // [channels.NAME.hook]; a trainer has none
 };
 

@@ -109,7 +109,9 @@ void write_channel(Writer& w, const Config& config, const ChannelConfig& channel
   w.put("grace_seconds", static_cast<std::uint64_t>(channel.grace.count()),
         static_cast<std::uint64_t>(standard.grace.count()));
   w.put_if("root", config.channel_root(channel.name).string(), w.all() || !channel.root.empty());
-  w.put("activate", std::string(channel.activate_asked ? "asked" : "auto"), std::string("auto"));
+  w.put("activate", text_of(channel.activate), text_of(standard.activate));
+  w.put("activate_interval_seconds", static_cast<std::uint64_t>(channel.activate.interval.count()),
+        static_cast<std::uint64_t>(standard.activate.interval.count()));
   if (channel.hook) write_hook(w, channel.name.str(), channel.hook);
 }
 
@@ -163,6 +165,15 @@ std::string write(const Config& config, bool all) {
 }
 
 }  // namespace
+
+std::string text_of(const ActivationPolicy& policy) {
+  switch (policy.when) {
+    case ActivationPolicy::When::at_once: return "auto";
+    case ActivationPolicy::When::asked: return "asked";
+    case ActivationPolicy::When::share: break;
+  }
+  return (policy.fleet ? "fleet " : "region ") + std::to_string(policy.percent) + "%";
+}
 
 std::string to_toml(const Config& config) { return write(config, true); }
 std::string to_short_toml(const Config& config) { return write(config, false); }

@@ -114,6 +114,18 @@ void FleetStates::set_members(const std::vector<Member>& members) {
   for (auto& [key, row] : rows_) ++channels_of_[key.node];
 }
 
+FleetStates::Count FleetStates::nodes_staged(const Channel& channel, Version version, const Region* region) const {
+  Count count;
+  for (auto& [key, row] : rows_) {
+    const Member* member = find_member(members_, key.node);
+    if (key.channel != channel || !row.live || !member || member->trainer || (region && row.region != *region)) continue;
+    ++count.total;
+    if (row.state.version_active() >= version.value()) ++count.active;
+    if (row.state.version_staged() >= version.value()) ++count.staged;
+  }
+  return count;
+}
+
 FleetStates::Count FleetStates::count(const Channel& channel, Version version, const std::vector<NodeKey>* nodes) const {
   Count count;
   auto add = [&](const Row& row) {

@@ -43,6 +43,8 @@ class FleetStates {
   };
   // How many of `nodes` (or of all live ones, when null) have the version, or a later one.
   Count count(const Channel& channel, Version version, const std::vector<NodeKey>* nodes) const;
+  // The same of live nodes that are no trainers, in one region or (null) all.
+  Count nodes_staged(const Channel& channel, Version version, const Region* region) const;
   std::vector<NodeKey> live_followers(const Channel& channel) const;
   // Live regions in which no node has staged the version yet. Those in which nobody has staged any are left out while
   // another region has: they are only joining.

@@ -52,7 +52,8 @@ Follower::Follower(const Config& config, const ChannelConfig& channel, FollowerP
       pools_(pools),
       host_(host),
       log_(channel.name, channel.publisher),
-      bundles_(config.paths().bundles(channel.name)) {}
+      bundles_(config.paths().bundles(channel.name)),
+      gate_(channel.activate) {}
 
 Follower::~Follower() = default;
 
@@ -371,6 +372,7 @@ void Follower::tick() {
   activation_->tick(now);
   exchange_->tick(now);
   consider_certificate();
+  consider_activation();
   certifier_->tick(now);
   for (auto& [id, known] : known_) {
     if (known.open || now - known.known_at < kMetaPatience || now - known.asked_at < kMetaRepeat) continue;
@@ -401,7 +403,22 @@ void Follower::version_staged(const StagedVersion& staged) {
   std::optional<bool> flush = wanted ? wanted_->second : std::nullopt;
   if (wanted) wanted_.reset();
   // The first version is what an engine starts with.
-  if (wanted || !channel_.activate_asked || !slots_->active_version()) activation_->activate(staged, host_.steady_now(), flush);
+  if (wanted || !slots_->active_version()) return activation_->activate(staged, host_.steady_now(), flush);
+  gate_.staged(staged.version());
+  consider_activation();
+}
+
+void Follower::consider_activation() {
+  auto waiting = gate_.waiting();
+  if (!waiting) return;
+  const SteadyTime now = host_.steady_now();
+  std::optional<FleetStates::Count> count;
+  if (gate_.wants_count(now)) count = host_.staged_count(channel(), *waiting, gate_.policy().fleet);
+  if (!gate_.opens(now, count)) return;
+  auto staged = slots_->standby()->staged();
+  if (!staged || staged->version() != *waiting) return;  // a newer one is on its way into the slot: that will wait in its place
+  gate_.activated(*waiting, now);
+  activation_->activate(*staged, now);
 }
 
 void Follower::want(Version version, std::optional<bool> flush) {
@@ -421,6 +438,7 @@ Status Follower::activate(Version version, std::optional<bool> flush) {
 
 void Follower::version_active(const StagedVersion& version) {
   problem_.clear();
+  gate_.activated(version.version(), host_.steady_now());
   times_[version.version()].active = host_.wall_now();
   while (times_.size() > 64) times_.erase(times_.begin());
   host_.event(channel(), "active", version.version(), slots_->current().string());

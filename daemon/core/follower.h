@@ -12,6 +12,7 @@
 #include "chunker/slot_pair.h"
 #include "daemon/client/config.h"
 #include "daemon/core/activation.h"
+#include "daemon/core/activation_gate.h"
 #include "daemon/core/bundle_store.h"
 #include "daemon/core/certifier.h"
 #include "daemon/core/early_metas.h"
@@ -57,6 +58,8 @@ class FollowerHost {
   // Nodes that were seen lately, and which version they serve: as far as this node hears of them.
   virtual std::vector<Need> seen_lately(const Channel& channel) const = 0;
   virtual std::vector<NodeKey> live_followers(const Channel& channel) const = 0;
+  // How many nodes have a version staged, in this region or in the fleet; nothing = not known yet. Ask again later.
+  virtual std::optional<FleetStates::Count> staged_count(const Channel& channel, Version version, bool fleet) = 0;
 };
 
 // Moments of a version on this node, on its own wall clock.
@@ -185,6 +188,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
   void open_exchange();
   void open_certifier();
   void consider_certificate();
+  void consider_activation();
   void certificate_failed(Version version, const std::vector<SlabId>& wrong);
 
   // RebuildEvents
@@ -213,6 +217,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
   std::unique_ptr<SparseMaker> sparse_;
   std::unique_ptr<EngineHook> hook_;
   std::unique_ptr<Activation> activation_;
+  ActivationGate gate_;
   std::unique_ptr<SlabExchange> exchange_;
   std::unique_ptr<Certifier> certifier_;
   std::unordered_map<BundleId, KnownBundle> known_;

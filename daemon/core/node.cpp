@@ -135,6 +135,17 @@ Status Node::open_links(SwarmFactory swarm) {
   spread.candidates = config_.placement.candidates;
   spread_ = std::make_unique<Spread>(*this, spread);
   states_.set_members(roster_->members());
+  StagedPoll::World poll;
+  poll.self = [this]() -> const Member& { return roster_->self(); };
+  poll.links = [this] {
+    std::vector<Member> linked;
+    for (const NodeKey& peer : hub_->links()) {
+      if (const Member* member = roster_->find(peer)) linked.push_back(*member);
+    }
+    return linked;
+  };
+  poll.send = [this](const NodeKey& to, const wire::LinkMessage& message) { hub_->send(to, message); };
+  staged_poll_.emplace(states_, std::move(poll));
   spdlog::info("node {} ({}) region {} links at {}:{}", node_key_->verifying_key().key.short_hex(), config_.node.name,
                config_.node.region.str(), config_.listen.address, hub_->listening().front().port);
   return {};

@@ -26,6 +26,7 @@
 #include "daemon/link/enrol_client.h"
 #include "daemon/link/link_hub_tls.h"
 #include "daemon/spread/spread.h"
+#include "daemon/core/staged_poll.h"
 #include "daemon/swarm/swarm.h"
 #include "protocol/enrolment.h"
 
@@ -94,6 +95,9 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   bool send_to(const NodeKey& peer, const wire::LinkMessage& message, SharedBytes payload, bool bulk) override;
   std::vector<Need> seen_lately(const Channel& channel) const override;
   std::vector<NodeKey> live_followers(const Channel& channel) const override { return states_.live_followers(channel); }
+  std::optional<FleetStates::Count> staged_count(const Channel& channel, Version version, bool fleet) override {
+    return staged_poll_->count(channel, version, fleet, steady_now());
+  }
 
  private:
   Node(boost::asio::io_context& io, Config config);
@@ -169,6 +173,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   std::unique_ptr<ApiServer> api_;
   std::unique_ptr<PublishServer> publish_server_;
   FleetStates states_;
+  std::optional<StagedPoll> staged_poll_;
   bool states_due_ = false;
   std::unordered_map<BundleId, Channel> channel_of_;
   EarlyChunks early_;

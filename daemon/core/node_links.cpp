@@ -86,6 +86,7 @@ void Node::link_message(const NodeKey& peer, const wire::LinkMessage& message, B
     }
     default:
       if (!member || exchange_message(*member, message, payload)) return;
+      if (staged_poll_->message(*member, message, steady_now())) return;
       spread_->message(*member, message);
   }
 }

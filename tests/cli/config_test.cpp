@@ -50,7 +50,7 @@ TEST(Config, EveryKeyIsReadAndWrittenAgain) {
       "[listen]\naddress = \"0.0.0.0\"\nport = 5000\nswarm_port = 0\nadvertise = \"t.example\"\n"
       "[[bootstrap]]\naddress = \"t2.example\"\nport = 5001\nkey = \"" + kNodeKey + "\"\nregion = \"us\"\ntrainer = true\n"
       "[channels.\"policy.v2\"]\npublisher = \"" + publisher_line() + "\"\nslots = 1\ngrace_seconds = 5\nroot = \"/mnt/x\"\n"
-      "activate = \"asked\"\n"
+      "activate = \"region 80%\"\nactivate_interval_seconds = 90\n"
       "[links]\nstripes = 8\ncongestion = \"bbr\"\nwan_rate_limit_mbit = 200\n"
       "[tree]\nroot_children = 2\nfan_out = 3\n[placement]\ncandidates = 2\n"
       "[[allow]]\nkey = \"" + kNodeKey + "\"\nregion = \"us\"\nbootstrap = true\n"
@@ -63,6 +63,9 @@ TEST(Config, EveryKeyIsReadAndWrittenAgain) {
   EXPECT_EQ(config->node.name, "gpu \"7\"");
   EXPECT_EQ(config->api.http_port, 4712);
   EXPECT_EQ(config->channels.at(0).grace.count(), 5);
+  EXPECT_EQ(config->channels.at(0).activate.percent, 80u);
+  EXPECT_FALSE(config->channels.at(0).activate.fleet);
+  EXPECT_EQ(config->channels.at(0).activate.interval.count(), 90);
   EXPECT_EQ(config->tree.fan_out, 3u);
   EXPECT_EQ(config->allow.at(0).region.str(), "us");
   for (bool all : {true, false}) {
@@ -70,6 +73,17 @@ TEST(Config, EveryKeyIsReadAndWrittenAgain) {
     auto again = parse_config(written, "/srv/p2pw.toml");
     ASSERT_TRUE(again.ok()) << again.error().message << "\n" << written;
     EXPECT_EQ(to_toml(*again), to_toml(*config));
+  }
+}
+
+TEST(Config, WhenAVersionIsActivated) {
+  auto policy = [](const std::string& text) {
+    auto config = parse_config(minimal() + "[channels.c]\npublisher = \"" + publisher_line() + "\"\nactivate = \"" + text + "\"\n", "/x");
+    return config.ok() ? text_of(config->channels.at(0).activate) : "wrong: " + config.error().message;
+  };
+  for (const char* right : {"auto", "asked", "region 1%", "region 80%", "fleet 100%"}) EXPECT_EQ(policy(right), right);
+  for (const char* wrong : {"", "fleet", "fleet 0%", "fleet 101%", "fleet 95", "region 5%x", "planet 5%", "region -5%"}) {
+    EXPECT_NE(policy(wrong).find("channels.c.activate: must be"), std::string::npos) << policy(wrong);
   }
 }
 
