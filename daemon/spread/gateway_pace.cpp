@@ -8,6 +8,7 @@ namespace {
 constexpr int kStrikes = 2;
 constexpr double kBehind = 0.5;
 constexpr double kHeldUp = 0.6;  // of the region's best rate
+constexpr double kGrows = 1.25;  // from period to period
 constexpr int kRoundTrips = 6;   // at least in a period
 
 }  // namespace
@@ -29,14 +30,18 @@ std::vector<NodeKey> GatewayPace::look(const std::set<NodeKey>& busy, bool idle,
   if (!running_) {
     running_ = true;
     since_ = now;
-    for (auto& [key, entry] : entries_) entry.acked = 0, entry.strikes = 0, entry.busy_throughout = true;
+    for (auto& [key, entry] : entries_) entry = {.slow_until = entry.slow_until};
   }
   for (const NodeKey& key : busy) entries_.try_emplace(key);
   for (auto& [key, entry] : entries_) entry.busy_throughout = entry.busy_throughout && busy.contains(key);
   if (now - since_ < std::max<SteadyTime::duration>(kPeriod, kRoundTrips * round_trip)) return {};
   auto found = judge(idle, chunk, now);
   since_ = now;
-  for (auto& [key, entry] : entries_) entry.acked = 0, entry.busy_throughout = true;
+  for (auto& [key, entry] : entries_) {
+    entry.before = entry.acked;
+    entry.acked = 0;
+    entry.busy_throughout = true;
+  }
   return found;
 }
 
@@ -52,7 +57,9 @@ std::vector<NodeKey> GatewayPace::judge(bool idle, std::uint64_t chunk, SteadyTi
   std::vector<NodeKey> found;
   for (auto& [key, entry] : entries_) {
     if (!entry.busy_throughout || entry.slow_until > now) continue;
-    const bool behind = best >= 2 * chunk && static_cast<double>(entry.acked) < kBehind * static_cast<double>(best);
+    const auto acked = static_cast<double>(entry.acked);
+    const bool grows = acked > kGrows * static_cast<double>(entry.before);
+    const bool behind = best >= 2 * chunk && acked < kBehind * static_cast<double>(best) && !grows;
     entry.strikes = held_up ? kStrikes : behind ? entry.strikes + 1 : 0;
     if (entry.strikes < kStrikes) continue;
     entry.slow_until = now + kSlowFor;

@@ -1,9 +1,10 @@
 // Which gateways of one region fall behind, from what each has acknowledged in the same time. A node with a slow cable or
 // disk would hold up its whole region with the bundles that it was to take in.
 //
-// Compared are only gateways that had something under way, and more ready for them, all the time: the upstream shares its window out evenly, so one
-// that acknowledges less than half of what the best does in two periods running is slow itself. When others have nothing
-// left to take and the region gets clearly less than it did, whoever is still busy is what it waits for.
+// Compared are only gateways that had something under way, and more ready for them, all the time: the upstream shares its
+// window out evenly, so one that acknowledges less than half of what the best does in two periods running, and no longer gets
+// faster as cold connections do, is slow itself. When others have nothing left to take and the region gets clearly less than
+// it did, whoever is still busy is what it waits for.
 //
 // Pure: time is an argument.
 #pragma once
@@ -32,7 +33,7 @@ class GatewayPace {
 
  private:
   struct Entry {
-    std::uint64_t acked = 0;  // in this period
+    std::uint64_t acked = 0, before = 0;  // in this period and the one before
     bool busy_throughout = true;
     int strikes = 0;
     SteadyTime slow_until{};

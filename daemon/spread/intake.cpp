@@ -67,7 +67,10 @@ void Intake::chunk_held(const BundleId& bundle, ChunkIndex chunk, const NodeKey*
   Entry& entry = it->second;
   entry.held.add(chunk);
   entry.progress = world_.now();
-  if (from) entry.tried.clear();
+  if (from) {
+    entry.tried.clear();
+    heard_[*from] = world_.now();
+  }
   if (entry.held.full()) enter(entry, State::done);
 }
 
@@ -110,10 +113,17 @@ void Intake::stand_back(Entry& entry, const Lease& holder) {
   enter(entry, State::idle);
 }
 
+// Of its upstream being well. One that gives us chunks of older bundles has not forgotten this one.
+SteadyTime Intake::last_sign(const Entry& entry) const {
+  SteadyTime last = std::max(entry.progress, entry.since);
+  auto heard = entry.upstream ? heard_.find(*entry.upstream) : heard_.end();
+  return heard == heard_.end() ? last : std::max(last, heard->second);
+}
+
 // Chunks come, or have had no time yet to come.
 bool Intake::well_served(const Entry& entry) const {
   return entry.state == State::receiving && entry.upstream && world_.linked(*entry.upstream) &&
-         world_.now() - std::max(entry.progress, entry.since) < options_.stall;
+         world_.now() - last_sign(entry) < options_.stall;
 }
 
 void Intake::begin(Entry& entry, Epoch at_least) {
@@ -234,6 +244,7 @@ void Intake::neighbour_has(const NodeKey& from, const BundleId& bundle, const Ch
 
 void Intake::peer_lost(const NodeKey& peer) {
   region_.drop_holder(peer);
+  heard_.erase(peer);
   for (auto& [id, entry] : entries_) {
     if (entry.feeding == peer) entry.feeding.reset();
     entry.awaited.erase(peer);
@@ -367,7 +378,7 @@ void Intake::step(Entry& entry) {
     case State::receiving: {
       // Without an upstream the neighbours were to have it all. With one that is well but has nothing to send, the
       // neighbours may have got further meanwhile, or another upstream may hold more.
-      auto quiet = world_.now() - std::max(entry.progress, entry.since);
+      auto quiet = world_.now() - last_sign(entry);
       auto patience = entry.upstream ? 4 * options_.stall : options_.stall;
       if (quiet > patience) begin(entry, entry.epoch.next());
       break;

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <unordered_map>
 
@@ -80,12 +81,14 @@ class Intake {
   void decline(const NodeKey& upstream, const Entry& entry, const Lease& served_by);
   void stand_back(Entry& entry, const Lease& holder);
   bool well_served(const Entry& entry) const;
+  SteadyTime last_sign(const Entry& entry) const;
   void enter(Entry& entry, State state);
   void step(Entry& entry);
   std::vector<NodeKey> neighbours() const;
 
   SpreadWorld& world_;
   const SpreadOptions& options_;
+  std::map<NodeKey, SteadyTime> heard_;  // when an upstream last gave us a chunk
   RegionLeases region_;
   std::unordered_map<BundleId, Entry> entries_;
   std::unordered_map<BundleId, Entry*> open_;  // not done: the few of them that time can change

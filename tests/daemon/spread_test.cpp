@@ -140,6 +140,21 @@ TEST(Spread, ASlowGatewayIsRelieved) {
   EXPECT_DOUBLE_EQ(copies_undisturbed, 1.0);
 }
 
+// Bundles that wait for their turn for long are not asked for anew: whoever gives older ones has not forgotten them.
+TEST(Spread, ALongQueueIsNoStall) {
+  TwoRegions w;
+  w.publish(24, 128);  // 32 s of one link
+  ASSERT_TRUE(w.sim.run_until([&] { return w.complete(); }, 120s));
+  for (auto& n : w.sim.nodes()) {
+    for (auto& [region, counters] : n->spread.feeds().counters()) {
+      EXPECT_EQ(counters.duplicate_chunks + counters.lost_bytes + counters.leases_refused + counters.gateway_changes, 0u);
+    }
+    for (auto& note : n->notes) EXPECT_TRUE(note.find("epoch 1") != note.npos) << note;
+  }
+  EXPECT_DOUBLE_EQ(w.sim.copies_into("r1"), 1.0);
+  EXPECT_DOUBLE_EQ(w.sim.copies_into("r2"), 1.0);
+}
+
 // Machines that are so busy that they answer only every few seconds: slow, but nothing may be lost for good.
 TEST(Spread, StutteringFleetCompletes) {
   TwoRegions w;
