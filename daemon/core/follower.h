@@ -102,6 +102,9 @@ class Follower : private RebuildEvents, private ActivationEvents {
   // A neighbour's chunk, checked and written by the swarm.
   void swarm_chunk(const BundleId& bundle, ChunkIndex chunk);
 
+  // A chunk could not be written: says so, and tries again by and by.
+  void no_room(const Error& error) { rebuild_blocked(error); }
+
   bool knows_bundle(const BundleId& bundle) const { return known_.contains(bundle); }
   // Records that let a peer understand this bundle: its run's `open`, then its own.
   std::vector<Bytes> introduction(const BundleId& bundle) const;

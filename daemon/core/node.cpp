@@ -201,6 +201,7 @@ void Node::tick() {
   ++ticks_;
   roster_->tick(steady_now());
   spread_->tick();
+  if (!swarm_again_.empty()) add_failed_bundles();
   for (auto& [channel, follower] : followers_) follower->tick();
   for (auto& signer : head_signers_) signer->tick(wall_now());
   if (publisher_) publisher_->tick();

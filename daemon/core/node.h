@@ -141,6 +141,8 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   void swarm_peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason) override;
   void swarm_failed(const BundleId& bundle, const Error& error) override;
 
+  void add_failed_bundles();
+
   // SpreadWorld
   SteadyTime now() const override { return steady_now(); }
   const Member& self() const override { return roster_->self(); }
@@ -177,6 +179,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   bool states_due_ = false;
   std::unordered_map<BundleId, Channel> channel_of_;
   EarlyChunks early_;
+  std::map<BundleId, SteadyTime> swarm_again_;  // bundles that the swarm gave up, until they are added anew
   std::map<NodeKey, RecentSet<Sha256>> told_;  // records that a linked peer has from us
   std::map<NodeKey, RecentSet<BundleId>> metas_told_;
   RecentSet<BundleId> foreign_metas_{4096};  // came from another region, not yet handed on

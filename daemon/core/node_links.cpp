@@ -11,6 +11,7 @@ constexpr std::chrono::hours kSeenLately{1};  // a node that is away for longer 
 
 // A peer that has more than this to be told at once hears some of it twice.
 constexpr std::size_t kTold = 8192;
+constexpr std::chrono::seconds kSwarmAgain{5};
 
 // From the sender's clock to ours. Before the first heartbeats have been echoed there is no offset: then the times are
 // dropped; they come again.
@@ -205,8 +206,30 @@ void Node::swarm_peer_blocked(const BundleId& bundle, const std::string& address
 }
 
 void Node::swarm_failed(const BundleId& bundle, const Error& error) {
+  // libtorrent gives a torrent up for good when its disk fails: it is made anew, once there may be room again. Until then
+  // every chunk that is under way fails as well, which is no news.
+  if (!swarm_again_.emplace(bundle, steady_now() + kSwarmAgain).second) return;
   spdlog::error("swarm of bundle {}: {}", bundle.short_hex(), error.message);
   note(bundle, "swarm-failed", error.message);
+  Follower* follower = follower_of(bundle);
+  if (follower && error.code == ErrorCode::no_space) {
+    follower->no_room(fail(error.code, error.message + "; make room, the work goes on then"));
+  }
+}
+
+void Node::add_failed_bundles() {
+  for (auto it = swarm_again_.begin(); it != swarm_again_.end();) {
+    if (it->second > steady_now()) {
+      ++it;
+      continue;
+    }
+    Follower* follower = follower_of(it->first);
+    if (auto stored = follower ? follower->bundles().find(it->first) : nullptr) {
+      swarm_->remove(stored->id);
+      swarm_->add(stored->id, stored->record, stored->meta->chunk_roots, stored->file);
+    }
+    it = swarm_again_.erase(it);
+  }
 }
 
 std::chrono::microseconds Node::round_trip(const NodeKey& peer) const {
