@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
+#include "cli/service.h"
 #include "daemon/client/files.h"
 
 namespace p2pw::setup {
@@ -110,6 +112,20 @@ std::string name_for_people(const std::string& given) {
   if (!given.empty()) return given;
   char host[65] = {};
   return gethostname(host, sizeof host - 1) == 0 && host[0] != '\0' ? host : "p2pw";
+}
+
+std::string how_to_start(const Config& config) {
+  bool usual = config.file == kDefaultConfigFile;
+  return "Start it:  " + std::string(usual ? "systemctl enable --now p2pwd    (or: " : "") + "p2pwd --config " +
+         config.file.string() + (usual ? ")" : "");
+}
+
+Status answer_and_start(Console& console, const nlohmann::ordered_json& object, const std::string& text, bool start) {
+  Status started = start ? service::start() : Status{};
+  if (started && start) console.note("Started p2pwd, now and at every boot.");
+  if (started || !console.json()) console.answer(object, text);
+  if (!started) console.partial(object);
+  return started;
 }
 
 Status give_to_daemon(const Config& config) {

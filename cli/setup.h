@@ -35,6 +35,11 @@ void add_dashboard(Config& config);
 Status check_values(Config config);
 std::string name_for_people(const std::string& given);  // or the host name
 
+std::string how_to_start(const Config& config);  // a note
+// The verb's answer, then the daemon's start when it is wanted. A daemon that does not start fails the verb, but the
+// answer, which is good all the same, is given.
+Status answer_and_start(Console& console, const nlohmann::ordered_json& object, const std::string& text, bool start);
+
 // Root sets up for others: where there is a user p2pw, the state folder becomes its own and the configuration readable for
 // it; the publisher key goes to who called sudo.
 Status give_to_daemon(const Config& config);

@@ -133,6 +133,19 @@ TEST(Init, MakesEverythingThatADaemonNeeds) {
   EXPECT_EQ(load_fleet_secrets(trainer.paths()).value().size(), 1u);
 }
 
+TEST(Init, StartIsForTheUsualPlaceAndWritesNothingElsewhere) {
+  TempDir dir;
+  std::vector<std::string> init = {"init", "-c", "policy", "-r", "us", "--address", "127.0.0.9"};
+  for (auto words : {init, std::vector<std::string>{"join", JoinToken::parse(Trainer().token())->encode().value(), "-r", "us"}}) {
+    words.insert(words.end(), {"--start", "--config", dir / "etc/p2pw.toml", "--state", dir / "state"});
+    Ran ran = run_p2pw(words);
+    EXPECT_EQ(ran.exit_code, 2) << words[0];
+    EXPECT_NE(ran.err.find("p2pwd --config " + std::string(dir / "etc/p2pw.toml")), std::string::npos) << ran.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir / "etc"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "state"));
+}
+
 TEST(Init, TheTokenLeadsBack) {
   Trainer trainer;
   auto token = JoinToken::parse(trainer.token());

@@ -9,7 +9,7 @@ How a block is run stands in an HTML comment right before it:
     <!-- elsewhere: WHY -->  executed by another test, which WHY names, or not to be executed at all
 
 The trainer and node are real daemons on loopback addresses; `apt`, `systemctl`, `install`, `sysctl` and `ssh` are stand-ins that do
-what they do for p2pw. Every mention of `p2pw VERB --option` in running text must name
+what they do for p2pw (tests/packaging/two_hosts does the real thing). Every mention of `p2pw VERB --option` in running text must name
 a verb and options that exist. Python standard library only.
 """
 
@@ -44,11 +44,20 @@ def blocks():
 
 
 SHIM = """#!/bin/bash
-# Stands in front of the real p2pw: this machine's configuration, and addresses of the loopback network.
+# Stands in front of the real p2pw: this machine's configuration, and addresses of the loopback network. --start is only for
+# the configuration's usual place, so this starts the daemon itself.
 real={p2pw}
 export P2PW_CONFIG={config}
 case $1 in
-  init|join) set -- "$@" --address {address} --name {name} --state {state} ;;
+  init|join)
+    words=() start=true
+    for word in "$@"; do
+      if [[ $word == --start ]]; then start="systemctl enable --now p2pwd"; else words+=("$word"); fi
+    done
+    "$real" "${{words[@]}}" --address {address} --name {name} --state {state}
+    code=$?
+    if ((code == 0)); then $start || code=$?; fi
+    exit $code ;;
 esac
 exec "$real" "$@"
 """
