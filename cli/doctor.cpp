@@ -61,6 +61,7 @@ Status doctor_verb(bool quick, Console& console) {
   doctor::check_state_folder(config, findings);
   doctor::check_room(config, findings);
   doctor::check_bootstrap(config, interrupted, findings);
+  doctor::check_hooks(config, interrupted, findings);
   check_daemon(config, quick, findings);
   if (interrupted()) return fail(ErrorCode::interrupted, "interrupted");
 

@@ -34,6 +34,10 @@ void check_reachable(const Config& config, const std::function<bool()>& stop, Fi
 void check_peers(const Config& config, const api::PeersReply& peers, const std::function<bool()>& stop, Findings& findings);
 void check_bootstrap(const Config& config, const std::function<bool()>& stop, Findings& findings);
 
+// The engine of each channel: whether it can be reached and would take what a load asks first. Nothing is loaded, no program
+// run.
+void check_hooks(const Config& config, const std::function<bool()>& stop, Findings& findings);
+
 // What the running daemon knows.
 void check_channels(const api::StatusReply& status, Findings& findings);
 void check_clocks(const api::StatusReply& status, Findings& findings);
