@@ -284,9 +284,11 @@ void answer_channel(Node& node, const ApiRequest& request, const ApiServer::Repl
   auto slash = rest.find('/');
   auto channel = Channel::parse(rest.substr(0, slash));
   Follower* follower = channel.ok() ? node.follower(*channel) : nullptr;
-  if (!follower || slash == std::string_view::npos) {
-    return reply(error_response(fail(ErrorCode::not_found, "no channel at " + request.path)));
+  if (!follower) {
+    return reply(error_response(fail(ErrorCode::not_found, "this daemon follows no channel \"" + std::string(rest.substr(0, slash)) +
+                                                               "\"; p2pw status shows which it does")));
   }
+  if (slash == std::string_view::npos) return reply(error_response(fail(ErrorCode::not_found, "nothing at " + request.path)));
   auto verb = rest.substr(slash + 1);
   if (verb == "versions" && request.method == "GET") {
     return reply(reply_of(versions_report(*follower, number(request, "limit", 100))));
