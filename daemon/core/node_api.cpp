@@ -316,7 +316,9 @@ void answer_channel(Node& node, const ApiRequest& request, const ApiServer::Repl
 void answer_log(Node& node, const ApiRequest& request, const ApiServer::Reply& reply) {
   auto deadline = node.steady_now() + std::chrono::seconds(std::min<std::uint64_t>(number(request, "wait", 0), 3600));
   auto answer = [&node, request, deadline, reply] {
-    auto log = node.events().after(number(request, "after", 0), text(request, "channel"), number(request, "limit", 1000),
+    std::uint64_t newest = number(request, "newest", 0);
+    std::uint64_t after = newest != 0 ? node.events().before_newest(newest, text(request, "channel")) : number(request, "after", 0);
+    auto log = node.events().after(after, text(request, "channel"), number(request, "limit", 1000),
                                    number(request, "run", 0));
     if (log.entries.empty() && log.lost == 0 && node.steady_now() < deadline) return false;
     reply(reply_of(log));

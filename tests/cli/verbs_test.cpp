@@ -312,11 +312,19 @@ TEST(LogVerb, OneLineAnEvent) {
   log.entries.push_back({1, 1'700'000'000'123, "policy", "seal", 3, "", "all bundles"});
   log.entries.push_back({2, 0, "policy", "staged", 0, "", ""});
   log.next = 2;
-  FakeDaemon daemon([&](const ApiRequest&) { return reply(api::to_json(log)); });
+  std::map<std::string, std::string> asked;
+  FakeDaemon daemon([&](const ApiRequest& request) {
+    asked = request.query;
+    return reply(api::to_json(log));
+  });
+  run_p2pw({"log", "-n", "7", "--after", "3", "--state", daemon.state()});
+  EXPECT_EQ(asked["after"], "3");
+  EXPECT_FALSE(asked.contains("newest"));
   Ran text = run_p2pw({"log", "--state", daemon.state()});
   EXPECT_TRUE(text.out.starts_with("1  2023-11-14T22:13:20.123Z  policy  v3  seal  all bundles\n2  ")) << text.out;
   Ran lines = run_p2pw({"log", "--json", "--state", daemon.state()});
   EXPECT_EQ(Json::parse(lines.out.substr(0, lines.out.find('\n')))["event"], "seal");
+  EXPECT_EQ(asked["newest"], "100") << "the oldest are of no use at night";
 }
 
 TEST(ActionVerbs, PassTheDaemonsRefusalOn) {
