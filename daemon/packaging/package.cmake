@@ -36,6 +36,7 @@ install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/CHANGELOG.md ${C
 install(FILES ${CMAKE_SOURCE_DIR}/daemon/HOTLOAD.md DESTINATION share/doc/p2pw/daemon)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/daemon/docs ${CMAKE_SOURCE_DIR}/daemon/monitoring DESTINATION share/doc/p2pw/daemon)
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION share/doc/p2pw RENAME copyright)
+install(FILES ${CMAKE_SOURCE_DIR}/cli/docs/top.svg DESTINATION share/doc/p2pw/cli/docs)
 install(FILES ${CMAKE_SOURCE_DIR}/cli/python/p2pw.py DESTINATION lib/python3/dist-packages)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/cli/python/examples/ DESTINATION share/doc/p2pw/examples/python)
 
