@@ -21,6 +21,9 @@ struct Finding {
 };
 using Findings = std::vector<Finding>;
 
+// What a user who is not root may not look at is no fault of the machine's: such findings become warnings with `sudo`.
+void excuse_user(Findings& findings);
+
 // Files and folders of this machine.
 void check_keys(const Config& config, WallTime now, Findings& findings);
 void check_state_folder(const Config& config, Findings& findings);

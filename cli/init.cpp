@@ -99,6 +99,7 @@ Status init(const Options& options, Console& console) {
   std::error_code ignored;
   if (!options.force && std::filesystem::exists(config.file, ignored)) return save_config(config, config.file);
   P2PW_CHECK(setup::check_values(config));
+  P2PW_CHECK(setup::check_place(config));
   std::filesystem::path key_file = publisher_key_path(config.file);
   if (!options.publisher_key.empty() && options.publisher_key != key_file) {
     P2PW_TRY(std::string text, read_secret_file(options.publisher_key, kMaxKeyFile));

@@ -65,6 +65,7 @@ Status join(const Options& options, Console& console) {
   std::error_code ignored;
   if (!options.force && std::filesystem::exists(config.file, ignored)) return save_config(config, config.file);
   P2PW_CHECK(setup::check_values(config));
+  P2PW_CHECK(setup::check_place(config));
 
   StatePaths paths = config.paths();
   P2PW_TRY(SigningKey node, setup::load_or_make_key(paths.node_key()));

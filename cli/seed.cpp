@@ -1,6 +1,8 @@
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -39,6 +41,10 @@ Result<SigningKey> publisher_key(const Options& options, const Config& config, c
   if (!text && text.error().code == ErrorCode::not_found && options.key.empty()) {
     return fail(ErrorCode::not_found, "the publisher key is not here (" + file.string() +
                                           "): seed on the trainer, or give the key with --key");
+  }
+  if (!text && text.error().message.ends_with(std::strerror(EACCES))) {
+    return fail(text.error().code, text.error().message + ": it is its owner's alone; use sudo, or give one that you may read "
+                                                          "with --key");
   }
   if (!text) return text.error();
   auto key = SigningKey::parse(text.value());

@@ -100,6 +100,15 @@ void place(Config& config, const Console& console) {
   if (!console.options().state.empty()) config.state = std::filesystem::absolute(console.options().state);
 }
 
+Status check_place(const Config& config) {
+  std::filesystem::path folder = config.file.parent_path();
+  std::error_code ignored;
+  while (folder.has_relative_path() && !std::filesystem::exists(folder, ignored)) folder = folder.parent_path();
+  if (::access(folder.c_str(), W_OK) == 0 || errno != EACCES) return {};
+  return fail(ErrorCode::usage, "this user may not write to " + folder.string() +
+                                    ": use sudo, or name places of your own with --config FILE --state DIR");
+}
+
 Status check_values(Config config) {
   for (ChannelConfig& channel : config.channels) {
     if (channel.publisher == VerifyingKey{}) channel.publisher = SigningKey::generate().verifying_key();

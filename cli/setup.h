@@ -31,6 +31,8 @@ Result<ListenConfig> listen_config(const ListenOptions& options, const std::stri
 void place(Config& config, const Console& console);
 // Lets the daemon serve its dashboard, API and metrics on loopback too, with a token of its own.
 void add_dashboard(Config& config);
+// Whether the configuration can be written there at all. Error: usage, with what to type instead.
+Status check_place(const Config& config);
 // As the daemon will check them, before anything is written. A publisher that is not known yet is no error. Error: usage.
 Status check_values(Config config);
 std::string name_for_people(const std::string& given);  // or the host name

@@ -93,6 +93,15 @@ TEST(Doctor, ADelegateIsWatched) {
   expect(findings, "delegate", Verdict::bad);
 }
 
+TEST(Doctor, WhatAUserMayNotSeeIsNoFault) {
+  Findings findings = {{"node key", Verdict::bad, "cannot read /x: Permission denied", "chmod"},
+                       {"link port", Verdict::bad, "10.0.0.1:4710: Address already in use", "another"}};
+  excuse_user(findings);
+  EXPECT_EQ(findings[0].verdict, Verdict::warning);
+  EXPECT_NE(findings[0].remedy.find("sudo p2pw doctor"), std::string::npos);
+  EXPECT_EQ(findings[1].verdict, Verdict::bad);
+}
+
 TEST(Doctor, AStateFolderThatIsAFileIsFound) {
   TempDir dir;
   ASSERT_TRUE(write_small_file(dir / "state", "x", 0600).ok());

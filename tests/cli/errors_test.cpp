@@ -102,7 +102,7 @@ TEST_F(Errors, WithoutThePublisherKeyATrainerIsNamed) {
 TEST_F(Errors, WithoutPermissionTheGroupIsNamed) {
   if (geteuid() == 0) {
     // Root may do all; what the system says to others ends like this.
-    EXPECT_TRUE(with_next_step(fail(ErrorCode::io, "cannot read /etc/p2pw/p2pw.toml: Permission denied")).ends_with("group p2pw"));
+    EXPECT_TRUE(with_next_step(fail(ErrorCode::io, "cannot read /etc/p2pw/p2pw.toml: Permission denied")).ends_with("join group p2pw to use the daemon"));
     return;
   }
   chmod((dir_ / "p2pw.toml").c_str(), 0);

@@ -245,6 +245,14 @@ TEST(StatusVerb, ShowsOneScreenOrJson) {
     EXPECT_NE(text.out.find(word), std::string::npos) << word << "\n" << text.out;
   }
   EXPECT_EQ(json_of(run_p2pw({"status", "--json", "--state", daemon.state()})), api::to_json(status));
+
+  api::Staleness& behind = status.staleness.emplace_back();
+  behind.channel = "policy";
+  behind.nodes = behind.current = 1;
+  EXPECT_NE(run_p2pw({"status", "--state", daemon.state()}).out.find("policy: nothing is published yet; on the trainer: p2pw seed"),
+            std::string::npos);
+  status.channels[0].version_sealed = 3;
+  EXPECT_NE(run_p2pw({"status", "--state", daemon.state()}).out.find("policy: 1 of 1 nodes serve the newest version"), std::string::npos);
 }
 
 TEST(TokenVerb, PrintsTheTokenAlone) {

@@ -19,6 +19,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import textwrap
 import unittest
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -27,8 +28,9 @@ from build_folder import take_build_folder  # noqa: E402
 from small_fleet import Machine, SmallFleet  # noqa: E402
 
 PAGES = ["README.md", "CONTRIBUTING.md", "daemon/docs/QUICKSTART.md", "daemon/docs/OPERATING.md", "daemon/docs/NETWORK.md",
-         "daemon/docs/TROUBLESHOOTING.md", "daemon/docs/ARCHITECTURE.md", "daemon/monitoring/README.md", "simulations/README.md"]
-BLOCK = re.compile(r"^(?:<!-- (run|elsewhere): (.*?) -->\n)?```sh\n(.*?)^```", re.M | re.S)
+         "daemon/docs/TROUBLESHOOTING.md", "daemon/docs/ARCHITECTURE.md", "daemon/monitoring/README.md", "simulations/README.md",
+         "daemon/HOTLOAD.md", "SECURITY.md", "protocol/SPEC.md", "chunker/CODEC.md"]
+BLOCK = re.compile(r"^ *(?:<!-- (run|elsewhere): (.*?) -->\n *)?```sh\n(.*?)^ *```", re.M | re.S)
 BUILD = take_build_folder()
 
 
@@ -40,7 +42,7 @@ def read(path):
 def blocks():
     for page in PAGES:
         for match in BLOCK.finditer(read(page)):
-            yield page, match.group(1), match.group(2), match.group(3)
+            yield page, match.group(1), match.group(2), textwrap.dedent(match.group(3))
 
 
 SHIM = """#!/bin/bash
