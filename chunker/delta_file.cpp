@@ -150,9 +150,9 @@ Result<DeltaFile> DeltaFile::open(const std::filesystem::path& path) {
   P2PW_TRY(delta.file_, File::open(path));
   P2PW_TRY(delta.size_, delta.file_.size());
   std::array<std::byte, kHeaderBytes> header{};
-  if (delta.size_ < header.size()) return delta.malformed("not a p2pw delta file");
+  if (delta.size_ < header.size()) return delta.malformed("not a p2pw delta file; p2pw diff OLD NEW -o FILE makes one");
   P2PW_CHECK(delta.file_.read(0, header));
-  if (as_text(ByteView(header).first(kMagic.size())) != kMagic) return delta.malformed("not a p2pw delta file");
+  if (as_text(ByteView(header).first(kMagic.size())) != kMagic) return delta.malformed("not a p2pw delta file; p2pw diff OLD NEW -o FILE makes one");
   if (auto format = std::to_integer<unsigned>(header.back()); format != kDeltaFileFormat) {
     return fail(ErrorCode::unsupported, path.string() + ": delta file format " + std::to_string(format) +
                                             "; this build knows " + std::to_string(kDeltaFileFormat));

@@ -72,7 +72,7 @@ Error explain_failure(const DeltaFile& delta, const SlabReader& parent, Error er
   if (digests->table_hash(layout.hash()) == delta.info().parent_table) return error;
   std::string what = first_difference(delta.info().parent_checks, layout, *digests);
   return fail(ErrorCode::wrong_parent, parent.directory().string() + ": not the parent of " + delta.path().string() +
-                                           ": " + (what.empty() ? "one of its files" : what) + " differs");
+                                           ": " + (what.empty() ? "one of its files" : what) + " differs; give the checkpoint that the delta was made from");
 }
 
 }  // namespace p2pw

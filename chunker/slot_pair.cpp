@@ -120,7 +120,7 @@ Status SlotPair::switch_back() {
   SlotName old;
   {
     std::lock_guard lock(mutex_);
-    if (!active_ || !can_switch_back_) return fail(ErrorCode::usage, "there is no version to switch back to");
+    if (!active_ || !can_switch_back_) return fail(ErrorCode::usage, "there is no version to switch back to; p2pw status shows what this node has");
     old = other(*active_);
   }
   P2PW_CHECK(move_current(old));

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/client/config.h"
+#include "daemon/client/next_step.h"
 
 namespace p2pw {
 namespace {
@@ -161,12 +162,13 @@ void Console::partial(const nlohmann::ordered_json& object) { partial_ = dump(ob
 int Console::fail(const Error& error) {
   finish();
   int exit_code = exit_code_of(error.code);
+  std::string message = with_next_step(error);
   if (options_.json) {
     auto object = nlohmann::ordered_json::parse(partial_.empty() ? "{}" : partial_, nullptr, false);
-    object["error"] = {{"code", name_of(error.code)}, {"message", error.message}, {"exit", exit_code}};
+    object["error"] = {{"code", name_of(error.code)}, {"message", message}, {"exit", exit_code}};
     event(object);
   }
-  *err_ << "p2pw: " << printable(error.message) << "\n";
+  *err_ << "p2pw: " << printable(message) << "\n";
   return exit_code;
 }
 

@@ -56,7 +56,8 @@ class Console {
   // What there is of the answer when the verb fails after all, for example by a time-out: fail() adds it to its object.
   void partial(const nlohmann::ordered_json& object);
 
-  // {"error": {"code", "message", "exit"}} on standard output with --json; "p2pw: message" on standard error. Returns
+  // {"error": {"code", "message", "exit"}} on standard output with --json; "p2pw: message" on standard error, with what to do
+  // next. Returns
   // the exit code.
   int fail(const Error& error);
 

@@ -22,7 +22,7 @@ Result<ApiClient> connect_daemon(const Console& console) {
 
 Result<Channel> chosen_channel(const Console& console, const std::string& given) {
   if (!given.empty()) return Channel::parse(given);
-  P2PW_TRY(Config config, console.config());
+  P2PW_TRY(Config config, daemon_config(console));
   if (config.channels.size() == 1) return config.channels.front().name;
   std::string names;
   for (const ChannelConfig& channel : config.channels) names += (names.empty() ? "" : ", ") + channel.name.str();

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -61,8 +63,10 @@ Status doctor_verb(bool quick, Console& console) {
   doctor::check_state_folder(config, findings);
   doctor::check_room(config, findings);
   doctor::check_bootstrap(config, interrupted, findings);
+  doctor::check_hooks(config, interrupted, findings);
   check_daemon(config, quick, findings);
   if (interrupted()) return fail(ErrorCode::interrupted, "interrupted");
+  if (::geteuid() != 0) doctor::excuse_user(findings);
 
   auto bad = std::count_if(findings.begin(), findings.end(), [](const Finding& f) { return f.verdict == Verdict::bad; });
   Json list = Json::array();

@@ -21,6 +21,9 @@ struct Finding {
 };
 using Findings = std::vector<Finding>;
 
+// What a user who is not root may not look at is no fault of the machine's: such findings become warnings with `sudo`.
+void excuse_user(Findings& findings);
+
 // Files and folders of this machine.
 void check_keys(const Config& config, WallTime now, Findings& findings);
 void check_state_folder(const Config& config, Findings& findings);
@@ -33,6 +36,10 @@ void check_reachable(const Config& config, const std::function<bool()>& stop, Fi
 // The other way: whether the members that the daemon knows can be reached from here; the first few of them.
 void check_peers(const Config& config, const api::PeersReply& peers, const std::function<bool()>& stop, Findings& findings);
 void check_bootstrap(const Config& config, const std::function<bool()>& stop, Findings& findings);
+
+// The engine of each channel: whether it can be reached and would take what a load asks first. Nothing is loaded, no program
+// run.
+void check_hooks(const Config& config, const std::function<bool()>& stop, Findings& findings);
 
 // What the running daemon knows.
 void check_channels(const api::StatusReply& status, Findings& findings);

@@ -74,6 +74,14 @@ std::string_view name_of(Verdict verdict) {
   return verdict == Verdict::good ? "ok" : verdict == Verdict::warning ? "warning" : "failed";
 }
 
+void excuse_user(Findings& findings) {
+  for (Finding& finding : findings) {
+    if (finding.verdict != Verdict::bad || !finding.detail.ends_with(std::strerror(EACCES))) continue;
+    finding.verdict = Verdict::warning;
+    finding.remedy = "not for this user to see: sudo p2pw doctor";
+  }
+}
+
 void check_keys(const Config& config, WallTime now, Findings& findings) {
   check_key(config.paths().node_key(), "node key", "set up this machine with p2pw init or p2pw join", findings);
   check_fleet_secret(config, findings);

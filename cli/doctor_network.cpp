@@ -1,75 +1,37 @@
-#include <fcntl.h>
 #include <netdb.h>
-#include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include "cli/console.h"
 #include "cli/doctor_checks.h"
+#include "cli/doctor_sockets.h"
 #include "protocol/limits.h"
 
 namespace p2pw::doctor {
 namespace {
 
-constexpr std::chrono::seconds kConnectPatience{5};
 constexpr double kSkewWarningMs = 1000;
-
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
-
-using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-Addresses resolve(const std::string& host, std::uint16_t port, int flags, std::string& why) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags;
-  int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (error != 0) why = gai_strerror(error);
-  return Addresses(error == 0 ? found : nullptr, &freeaddrinfo);
-}
 
 // Why the address cannot be bound; empty when it can.
 std::string bind_problem(const std::string& address, std::uint16_t port) {
   std::string why;
-  Addresses found = resolve(address, port, AI_NUMERICHOST | AI_PASSIVE, why);
+  Addresses found = resolve(address, std::to_string(port), AI_NUMERICHOST | AI_PASSIVE, why);
   if (!found) return why;
   Descriptor socket{::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   int yes = 1;
-  setsockopt(socket.fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  return ::bind(socket.fd, found->ai_addr, found->ai_addrlen) == 0 ? "" : std::strerror(errno);
+  setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  return ::bind(socket.get(), found->ai_addr, found->ai_addrlen) == 0 ? "" : std::strerror(errno);
 }
 
 // Why nobody answers there; empty when somebody does.
 std::string connect_problem(const std::string& from, const BootstrapConfig& to, const std::function<bool()>& stop) {
   std::string why;
-  Addresses found = resolve(to.address, to.port, 0, why);
-  if (!found) return why;
-  Descriptor socket{::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  Addresses local = resolve(from, 0, AI_NUMERICHOST, why);
-  if (local && local->ai_family == found->ai_family && ::bind(socket.fd, local->ai_addr, local->ai_addrlen) != 0) {
-    return std::string("from ") + from + ": " + std::strerror(errno);
-  }
-  if (::connect(socket.fd, found->ai_addr, found->ai_addrlen) == 0) return "";
-  if (errno != EINPROGRESS) return std::strerror(errno);
-  auto until = std::chrono::steady_clock::now() + kConnectPatience;
-  pollfd entry{socket.fd, POLLOUT, 0};
-  while (::poll(&entry, 1, 100) <= 0) {
-    if (stop && stop()) return "interrupted";
-    if (std::chrono::steady_clock::now() > until) return "no answer";
-  }
-  int error = 0;
-  socklen_t length = sizeof error;
-  getsockopt(socket.fd, SOL_SOCKET, SO_ERROR, &error, &length);
-  return error == 0 ? "" : std::strerror(error);
+  connect_to(to.address, to.port, from, stop, why);
+  return why;
 }
 
 constexpr std::size_t kPeersTried = 8;
@@ -162,6 +124,9 @@ void check_channels(const api::StatusReply& status, Findings& findings) {
     std::string what = "channel " + channel.channel;
     if (!channel.problem.empty()) {
       findings.push_back({what, Verdict::bad, channel.problem, "p2pw log --channel " + channel.channel + " tells since when"});
+    } else if (channel.engine == "unknown") {
+      findings.push_back({what, Verdict::warning, "nobody knows what its engine serves", "p2pw log --channel " + channel.channel +
+                                                  " tells what it answered; see the check of the hook"});
     } else if (channel.head == "frozen") {
       findings.push_back({what, Verdict::warning, "the trainer has not signed a head for a minute (frozen)",
                           "is the trainer's daemon up and linked? p2pw peers"});
@@ -173,11 +138,16 @@ void check_channels(const api::StatusReply& status, Findings& findings) {
 
 void check_clocks(const api::StatusReply& status, Findings& findings) {
   double limit = std::chrono::duration<double, std::milli>(limits::kMaxClockCorrection).count();
+  double worst = 0;
   for (const api::LinkStatus& link : status.links) {
     double skew = std::abs(link.clock_offset_ms);
+    worst = std::max(worst, skew);
     if (skew < kSkewWarningMs) continue;
     findings.push_back({"clock against " + display_name(link.name, link.node), skew < limit ? Verdict::warning : Verdict::bad,
                         "differs by " + human_seconds(skew / 1000), "run an NTP client (systemd-timesyncd, chrony) on both"});
+  }
+  if (!status.links.empty() && worst < kSkewWarningMs) {
+    findings.push_back({"clocks", Verdict::good, "within " + human_seconds(worst / 1000) + " of all linked daemons", ""});
   }
 }
 
@@ -192,10 +162,15 @@ void check_buffers(const api::StatusReply& status, std::uint64_t read_max, std::
       who = display_name(link.name, link.node);
     }
   }
-  if (largest <= std::min(read_max, write_max)) return;
+  std::uint64_t allowed = std::min(read_max, write_max);
+  if (largest == 0) return;  // no link has carried enough to tell
+  if (largest <= allowed) {
+    return findings.push_back({"socket buffers", Verdict::good, "enough for every link: " + human_bytes(largest) +
+                                                                    " a connection at most, towards " + who, ""});
+  }
   findings.push_back({"socket buffers", Verdict::warning,
                       "the link to " + who + " needs " + human_bytes(largest) + " a connection; the kernel allows " +
-                          human_bytes(std::min(read_max, write_max)),
+                          human_bytes(allowed),
                       "sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' net.ipv4.tcp_wmem='4096 16384 67108864' (and in /etc/sysctl.d)"});
 }
 

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/service.h"
 #include "cli/setup.h"
 #include "cli/verb.h"
 #include "daemon/client/api.h"
@@ -24,6 +25,7 @@ struct Options {
   std::uint32_t uses = 1;
   bool force = false;
   bool dashboard = false;
+  bool start = false;
 };
 
 WallTime now() { return std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now()); }
@@ -72,27 +74,32 @@ Status make_fleet_secret(const StatePaths& paths) {
   return held.empty() ? add_fleet_secret(paths, FleetSecret::generate()) : Status{};
 }
 
-void answer(Console& console, const Config& config, const NodeKey& node, const std::string& token) {
+Status answer(Console& console, const Config& config, const NodeKey& node, const std::string& token, bool start) {
   const ChannelConfig& channel = config.channels.front();
   console.note("Set up the trainer of channel " + channel.name.str() + " at " + config.listen.reachable_at() + ":" +
                std::to_string(config.listen.port) + ".");
-  console.note("Start it:         systemctl enable --now p2pwd    (or: p2pwd --config " + config.file.string() + ")");
+  if (!start) console.note(setup::how_to_start(config));
   console.note("On another node:  p2pw join TOKEN --region REGION    with the token below; it is good for one hour.");
-  console.answer({{"token", token},
-                  {"config", config.file.string()},
-                  {"state", config.state.string()},
-                  {"node", node.hex()},
-                  {"channel", channel.name.str()},
-                  {"publisher", channel.publisher.line()},
-                  {"publisher_key", publisher_key_path(config.file).string()}},
-                 token);
+  return setup::answer_and_start(console,
+                                 {{"token", token},
+                                  {"config", config.file.string()},
+                                  {"state", config.state.string()},
+                                  {"node", node.hex()},
+                                  {"channel", channel.name.str()},
+                                  {"publisher", channel.publisher.line()},
+                                  {"publisher_key", publisher_key_path(config.file).string()}},
+                                 token, start);
 }
 
 Status init(const Options& options, Console& console) {
   P2PW_TRY(Config config, make_config(options, console));
+  if (options.start) {
+    P2PW_CHECK(service::can_start(config));
+  }
   std::error_code ignored;
   if (!options.force && std::filesystem::exists(config.file, ignored)) return save_config(config, config.file);
   P2PW_CHECK(setup::check_values(config));
+  P2PW_CHECK(setup::check_place(config));
   std::filesystem::path key_file = publisher_key_path(config.file);
   if (!options.publisher_key.empty() && options.publisher_key != key_file) {
     P2PW_TRY(std::string text, read_secret_file(options.publisher_key, kMaxKeyFile));
@@ -110,8 +117,7 @@ Status init(const Options& options, Console& console) {
   P2PW_CHECK(setup::give_to_caller(key_file));
   P2PW_CHECK(save_config(config, config.file, options.force));
   P2PW_CHECK(setup::give_to_daemon(config));
-  answer(console, config, node_key_of(node), token);
-  return {};
+  return answer(console, config, node_key_of(node), token, options.start);
 }
 
 Run add_init(CLI::App& verb) {
@@ -126,12 +132,13 @@ Run add_init(CLI::App& verb) {
   verb.add_option("--publisher-key", options->publisher_key, "Use this key (as `p2pw keygen` or minisign makes it)");
   verb.add_option("--uses", options->uses, "How many nodes may join with the token")->check(CLI::Range(1, 10000));
   verb.add_flag("--dashboard", options->dashboard, "Serve the web page, API and metrics at 127.0.0.1:4712 too");
+  verb.add_flag("--start", options->start, "Start the daemon too, now and at every boot: systemctl enable --now p2pwd");
   verb.add_flag("--force", options->force, "Write the configuration anew; keys that are there stay");
   return [options](Console& console) { return init(*options, console); };
 }
 
 const VerbRegistration kInit({"init", VerbGroup::setup, "Set up this machine as the trainer; prints a token for a node.",
-                              "p2pw init --channel policy --region us-east", add_init});
+                              "p2pw init --channel policy --region us-east --start", add_init});
 
 }  // namespace
 }  // namespace p2pw

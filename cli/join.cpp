@@ -2,6 +2,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "cli/service.h"
 #include "cli/setup.h"
 #include "cli/verb.h"
 #include "daemon/client/files.h"
@@ -18,6 +19,7 @@ struct Options {
   bool bootstrap = false;
   bool force = false;
   bool dashboard = false;
+  bool start = false;
 };
 
 Result<std::string> token_text(const std::string& given) {
@@ -57,9 +59,13 @@ Status join(const Options& options, Console& console) {
   P2PW_TRY(std::string text, token_text(options.token));
   P2PW_TRY(JoinToken token, JoinToken::parse(text));
   P2PW_TRY(Config config, make_config(options, token, console));
+  if (options.start) {
+    P2PW_CHECK(service::can_start(config));
+  }
   std::error_code ignored;
   if (!options.force && std::filesystem::exists(config.file, ignored)) return save_config(config, config.file);
   P2PW_CHECK(setup::check_values(config));
+  P2PW_CHECK(setup::check_place(config));
 
   StatePaths paths = config.paths();
   P2PW_TRY(SigningKey node, setup::load_or_make_key(paths.node_key()));
@@ -69,14 +75,14 @@ Status join(const Options& options, Console& console) {
   P2PW_CHECK(setup::give_to_daemon(config));
   console.note("Set up a node of channel " + token.channel.str() + " in region " + config.node.region.str() + " at " +
                config.listen.reachable_at() + ":" + std::to_string(config.listen.port) + ".");
-  console.note("Start it:  systemctl enable --now p2pwd    (or: p2pwd --config " + config.file.string() + ")");
-  console.answer({{"config", config.file.string()},
-                  {"state", config.state.string()},
-                  {"node", node_key_of(node).hex()},
-                  {"channel", token.channel.str()},
-                  {"region", config.node.region.str()}},
-                 config.file.string());
-  return {};
+  if (!options.start) console.note(setup::how_to_start(config));
+  return setup::answer_and_start(console,
+                                 {{"config", config.file.string()},
+                                  {"state", config.state.string()},
+                                  {"node", node_key_of(node).hex()},
+                                  {"channel", token.channel.str()},
+                                  {"region", config.node.region.str()}},
+                                 config.file.string(), options.start);
 }
 
 Run add_join(CLI::App& verb) {
@@ -95,12 +101,14 @@ Run add_join(CLI::App& verb) {
   verb.add_option("--root", options->slots_root, "Folder for the slots, for example on a tmpfs (default: in the state folder)");
   verb.add_flag("--bootstrap", options->bootstrap, "Keep the table of members for this region, whoever else does");
   verb.add_flag("--dashboard", options->dashboard, "Serve the web page, API and metrics at 127.0.0.1:4712 too");
+  verb.add_flag("--start", options->start, "Start the daemon too, now and at every boot: systemctl enable --now p2pwd");
   verb.add_flag("--force", options->force, "Write the configuration anew; a node key that is there stays");
   return [options](Console& console) { return join(*options, console); };
 }
 
 const VerbRegistration kJoin({"join", VerbGroup::setup, "Set up this machine as a node of the fleet that the token is from.",
-                              "p2pw join TOKEN --region eu-west\nssh trainer p2pw token | p2pw join - --region eu-west",
+                              "p2pw join TOKEN --region eu-west --start\n"
+                              "ssh trainer p2pw token | p2pw join - --region eu-west --start",
                               add_join});
 
 }  // namespace

@@ -19,7 +19,7 @@ constexpr std::chrono::milliseconds kRetry{500};
 
 struct Options {
   std::string channel;
-  std::uint64_t after = 0;
+  std::optional<std::uint64_t> after;
   std::uint64_t limit = 100;
   std::uint64_t run = 0;
   bool follow = false;
@@ -51,8 +51,20 @@ void tell_gap(Console& console, std::uint64_t after, std::uint64_t known_run, co
                  "---  gap: " + what);
 }
 
+// Where to begin: behind --after, or with the newest.
+ApiClient::LogQuery first_query(const Options& options) {
+  ApiClient::LogQuery query;
+  query.channel = options.channel;
+  query.after = options.after.value_or(0);
+  query.newest = options.after ? 0 : options.limit;
+  query.run = options.run;
+  return query;
+}
+
 Status follow(const Options& options, ApiClient& daemon, Console& console) {
-  ApiClient::LogQuery query{options.channel, options.after, kPage, options.run, kLongPoll};
+  ApiClient::LogQuery query = first_query(options);
+  query.limit = kPage;
+  if (query.newest == 0) query.wait = kLongPoll;
   bool told_down = false;
   while (!interrupted()) {
     auto reply = daemon.log(query);
@@ -69,12 +81,14 @@ Status follow(const Options& options, ApiClient& daemon, Console& console) {
     for (const api::LogEntry& entry : reply->entries) console.answer(api::to_json(entry), line_of(entry));
     query.after = reply->next;
     query.run = reply->run;
+    query.newest = 0;
+    query.wait = kLongPoll;
   }
   return fail(ErrorCode::interrupted, "interrupted");
 }
 
 Status page_through(const Options& options, ApiClient& daemon, Console& console) {
-  ApiClient::LogQuery query{options.channel, options.after, 0, options.run, {}};
+  ApiClient::LogQuery query = first_query(options);
   std::uint64_t left = options.limit;
   while (left > 0 && !interrupted()) {
     query.limit = std::min(kPage, left);
@@ -85,6 +99,7 @@ Status page_through(const Options& options, ApiClient& daemon, Console& console)
     if (reply.entries.size() < query.limit) return {};
     query.after = reply.next;
     query.run = reply.run;
+    query.newest = 0;
   }
   return interrupted() ? Status(fail(ErrorCode::interrupted, "interrupted")) : Status();
 }
@@ -103,10 +118,10 @@ Status log(const Options& options, Console& console) {
 Run add_log(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   verb.add_option("--channel,-c", options->channel, "Only this channel's");
-  verb.add_option("--after", options->after, "Only entries with a higher id")->capture_default_str();
+  verb.add_option("--after", options->after, "Only entries with a higher id; 0: all that are held (default: the newest)");
   verb.add_option("--run", options->run, "The log that --after is from, as the API's `run` names it: after a restart of the "
                                          "daemon ids begin anew, and then all is shown");
-  verb.add_option("--limit,-n", options->limit, "At most so many")->capture_default_str();
+  verb.add_option("--limit,-n", options->limit, "At most so many; with --follow: begin with so many of the newest")->capture_default_str();
   auto* follow_flag = verb.add_flag("--follow,-f", options->follow, "Go on as new ones come, until Ctrl-C, also over a restart of "
                                                                "the daemon; a gap in the ids is told");
   verb.add_option("--timeline", options->timeline, "Instead: when which node was how far with this version, and what took "

@@ -1,6 +1,8 @@
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -30,14 +32,28 @@ struct Options {
 };
 
 Result<SigningKey> publisher_key(const Options& options, const Config& config, const Channel& channel) {
-  std::filesystem::path file = options.key.empty() ? publisher_key_path(config.file) : std::filesystem::path(options.key);
-  P2PW_TRY(std::string text, read_secret_file(file, kMaxKeyFile));
-  auto key = SigningKey::parse(text);
-  if (!key) return fail(key.error().code, file.string() + ": " + key.error().message);
   const ChannelConfig* configured = config.channel(channel);
+  if (configured == nullptr && !config.channels.empty()) {
+    return fail(ErrorCode::not_found, "channel " + channel.str() + " is not in " + config.file.string() +
+                                          ": `p2pw config` shows which are");
+  }
+  std::filesystem::path file = options.key.empty() ? publisher_key_path(config.file) : std::filesystem::path(options.key);
+  auto text = read_secret_file(file, kMaxKeyFile);
+  if (!text && text.error().code == ErrorCode::not_found && options.key.empty()) {
+    return fail(ErrorCode::not_found, "the publisher key is not here (" + file.string() +
+                                          "): seed on the trainer, or give the key with --key");
+  }
+  if (!text && text.error().message.ends_with(std::strerror(EACCES))) {
+    return fail(text.error().code, text.error().message + ": it is its owner's alone; use sudo, or give one that you may read "
+                                                          "with --key");
+  }
+  if (!text) return text.error();
+  auto key = SigningKey::parse(text.value());
+  if (!key) return fail(key.error().code, file.string() + ": " + key.error().message);
   if (configured != nullptr && configured->publisher != key->verifying_key()) {
     return fail(ErrorCode::untrusted, file.string() + " is not the publisher key of channel " + channel.str() + " in " +
-                                          config.file.string() + ": nodes would refuse the version");
+                                          config.file.string() + ", and nodes would refuse the version: give the right "
+                                          "one with --key");
   }
   return key;
 }

@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
+#include "cli/service.h"
 #include "daemon/client/files.h"
 
 namespace p2pw::setup {
@@ -98,6 +100,15 @@ void place(Config& config, const Console& console) {
   if (!console.options().state.empty()) config.state = std::filesystem::absolute(console.options().state);
 }
 
+Status check_place(const Config& config) {
+  std::filesystem::path folder = config.file.parent_path();
+  std::error_code ignored;
+  while (folder.has_relative_path() && !std::filesystem::exists(folder, ignored)) folder = folder.parent_path();
+  if (::access(folder.c_str(), W_OK) == 0 || errno != EACCES) return {};
+  return fail(ErrorCode::usage, "this user may not write to " + folder.string() +
+                                    ": use sudo, or name places of your own with --config FILE --state DIR");
+}
+
 Status check_values(Config config) {
   for (ChannelConfig& channel : config.channels) {
     if (channel.publisher == VerifyingKey{}) channel.publisher = SigningKey::generate().verifying_key();
@@ -110,6 +121,20 @@ std::string name_for_people(const std::string& given) {
   if (!given.empty()) return given;
   char host[65] = {};
   return gethostname(host, sizeof host - 1) == 0 && host[0] != '\0' ? host : "p2pw";
+}
+
+std::string how_to_start(const Config& config) {
+  bool usual = config.file == kDefaultConfigFile;
+  return "Start it:  " + std::string(usual ? "systemctl enable --now p2pwd    (or: " : "") + "p2pwd --config " +
+         config.file.string() + (usual ? ")" : "");
+}
+
+Status answer_and_start(Console& console, const nlohmann::ordered_json& object, const std::string& text, bool start) {
+  Status started = start ? service::start() : Status{};
+  if (started && start) console.note("Started p2pwd, now and at every boot.");
+  if (started || !console.json()) console.answer(object, text);
+  if (!started) console.partial(object);
+  return started;
 }
 
 Status give_to_daemon(const Config& config) {

@@ -31,9 +31,16 @@ Result<ListenConfig> listen_config(const ListenOptions& options, const std::stri
 void place(Config& config, const Console& console);
 // Lets the daemon serve its dashboard, API and metrics on loopback too, with a token of its own.
 void add_dashboard(Config& config);
+// Whether the configuration can be written there at all. Error: usage, with what to type instead.
+Status check_place(const Config& config);
 // As the daemon will check them, before anything is written. A publisher that is not known yet is no error. Error: usage.
 Status check_values(Config config);
 std::string name_for_people(const std::string& given);  // or the host name
+
+std::string how_to_start(const Config& config);  // a note
+// The verb's answer, then the daemon's start when it is wanted. A daemon that does not start fails the verb, but the
+// answer, which is good all the same, is given.
+Status answer_and_start(Console& console, const nlohmann::ordered_json& object, const std::string& text, bool start);
 
 // Root sets up for others: where there is a user p2pw, the state folder becomes its own and the configuration readable for
 // it; the publisher key goes to who called sudo.

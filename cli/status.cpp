@@ -69,6 +69,13 @@ std::string staleness(const api::StatusReply& status) {
   std::string text;
   for (const api::Staleness& s : status.staleness) {
     if (s.nodes == 0) continue;
+    bool published = std::any_of(status.channels.begin(), status.channels.end(), [&](const api::ChannelStatus& channel) {
+      return channel.channel == s.channel && channel.version_sealed != 0;
+    });
+    if (!published) {
+      text += "\n" + s.channel + ": nothing is published yet; on the trainer: p2pw seed DIR --channel " + s.channel + "\n";
+      continue;
+    }
     text += "\n" + s.channel + ": " + std::to_string(s.current) + " of " + std::to_string(s.nodes) + " nodes serve the newest version";
     if (s.behind_1 + s.behind_2 + s.behind_more > 0) {
       text += "; behind by 1: " + std::to_string(s.behind_1) + ", by 2: " + std::to_string(s.behind_2) + ", by more: " +

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "daemon/client/config.h"
+#include "daemon/client/next_step.h"
 #include "daemon/client/version.h"
 #include "daemon/core/node.h"
 #include "daemon/core/notify.h"
@@ -32,10 +33,14 @@ void raise_descriptor_limit() {
 
 int run(const std::string& file) {
   auto report = [](const Error& error) {
-    std::fprintf(stderr, "p2pwd: %s\n", error.message.c_str());
+    std::fprintf(stderr, "p2pwd: %s\n", with_next_step(error).c_str());
     return exit_code_of(error.code);
   };
   auto config = load_config(file);
+  if (!config.ok() && config.error().code == ErrorCode::not_found) {
+    return report(fail(ErrorCode::not_found, "there is no configuration at " + file + ": `p2pw init` sets up a trainer, "
+                                                 "`p2pw join` a node; or name another file with --config"));
+  }
   if (!config.ok()) return report(config.error());
   set_up_log(config->log);
   raise_descriptor_limit();
@@ -79,6 +84,13 @@ int main(int argc, char** argv) {
   std::string file;
   app.add_option("--config", file, "configuration file (default: $P2PW_CONFIG, else /etc/p2pw/p2pw.toml)");
   app.set_version_flag("--version", std::string("p2pwd ") + p2pw::kSoftwareVersion);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& answer) {  // --help, --version
+    return app.exit(answer);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "p2pwd: %s; `p2pwd --help` shows how\n", error.what());
+    return p2pw::exit_code_of(p2pw::ErrorCode::usage);
+  }
   return p2pw::run(p2pw::config_path(file).string());
 }

@@ -4,6 +4,7 @@
 //   GET  /v1/status                                    -> StatusReply
 //   GET  /v1/peers                                     -> PeersReply
 //   GET  /v1/log?channel=C&after=ID&limit=N&wait=S&run=R  -> LogReply (waits up to S seconds while there is nothing new)
+//                newest=N in place of after: begins with the newest N
 //   GET  /v1/channels/C/versions?limit=N               -> VersionsReply
 //   GET  /v1/channels/C/timeline?version=N             -> TimelineReply
 //   GET  /v1/channels/C/wait?version=N&percent=95&of=sealed|live&timeout=S  -> WaitReply (answers when done or timed out)

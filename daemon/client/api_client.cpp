@@ -148,6 +148,7 @@ Result<std::string> ApiClient::metrics() { return get("/metrics"); }
 Result<api::LogReply> ApiClient::log(const LogQuery& query) {
   std::string target = "/v1/log?after=" + std::to_string(query.after) + "&limit=" + std::to_string(query.limit);
   if (!query.channel.empty()) target += "&channel=" + escaped(query.channel);
+  if (query.newest != 0) target += "&newest=" + std::to_string(query.newest);
   if (query.run != 0) target += "&run=" + std::to_string(query.run);
   if (query.wait.count() > 0) target += "&wait=" + std::to_string(query.wait.count());
   return parsed<api::LogReply>(get(target, query.wait + kPatience));

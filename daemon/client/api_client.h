@@ -24,6 +24,7 @@ class ApiClient {
   struct LogQuery {
     std::string channel;  // empty: all
     std::uint64_t after = 0, limit = 1000;
+    std::uint64_t newest = 0;        // begin with so many of the newest, whatever `after` says; 0 = by `after`
     std::uint64_t run = 0;           // LogReply::run that `after` is from; 0 = not known
     std::chrono::seconds wait{0};    // how long to wait for something new
   };

@@ -161,8 +161,11 @@ Result<ActivationPolicy> parse_activate(const std::string& text) {
 
 void read_channel(const std::string& name, TomlTable& table, const std::filesystem::path& base, ChannelConfig& channel) {
   auto parsed_name = Channel::parse(name);
-  if (!parsed_name) return table.wrong("publisher", parsed_name.error().message);
-  channel.name = parsed_name.value();
+  if (parsed_name) {
+    channel.name = parsed_name.value();
+  } else {
+    table.wrong("publisher", parsed_name.error().message);
+  }
   table.require("publisher");
   table.parsed("publisher", channel.publisher, [](const std::string& s) { return VerifyingKey::parse(s); });
   table.integer("slots", channel.slots, 1, 2);

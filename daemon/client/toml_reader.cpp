@@ -8,6 +8,13 @@ void TomlProblem::report(const std::string& key, const std::string& reason, std:
   error_ = fail(ErrorCode::config, place + ": " + key + ": " + reason);
 }
 
+void TomlProblem::report_unknown(const std::string& key, const std::string& reason, std::size_t line) {
+  if (unknown_) return;
+  unknown_ = true;
+  error_.reset();
+  report(key, reason, line);
+}
+
 const toml::node* TomlTable::find(const char* key) {
   asked_.insert(key);
   if (table_ == nullptr || problem_->found()) return nullptr;
@@ -118,8 +125,8 @@ void TomlTable::finish() {
     if (asked_.contains(std::string(name.str()))) continue;
     std::string known;
     for (const std::string& key : asked_) known += (known.empty() ? "" : ", ") + key;
-    problem_->report(full(std::string(name.str())), "is no key that p2pwd knows; known here: " + known,
-                     node.source().begin.line);
+    problem_->report_unknown(full(std::string(name.str())), "is no key that p2pwd knows; known here: " + known,
+                             node.source().begin.line);
   }
 }
 

@@ -1,5 +1,6 @@
 // Reads one TOML table key by key and remembers which keys were asked for, so that what nobody asked for is an error. The
-// first problem is kept, with file, line, key and reason; later reads do nothing then. Only for config.cpp.
+// first problem is kept, with file, line, key and reason; later reads do nothing then. A key that nobody asked for comes
+// before other problems: mistyped, it is why another one is missing. Only for config.cpp.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +21,14 @@ class TomlProblem {
   explicit TomlProblem(std::string origin) : origin_(std::move(origin)) {}
   // Keeps the first one only. `line` 0 = the key is missing.
   void report(const std::string& key, const std::string& reason, std::size_t line = 0);
+  void report_unknown(const std::string& key, const std::string& reason, std::size_t line);
   bool found() const { return error_.has_value(); }
   const std::optional<Error>& error() const { return error_; }
 
  private:
   std::string origin_;
   std::optional<Error> error_;
+  bool unknown_ = false;  // error_ is about a key that nobody asked for
 };
 
 class TomlTable {

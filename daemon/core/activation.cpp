@@ -463,7 +463,7 @@ Status Activation::Impl::go_back(Time now) {
   now_ = now;
   if (state_ != State::idle) return fail(ErrorCode::busy, "a version is being activated; try again when it is done");
   if (hook_ == nullptr) return slots_.switch_back();
-  if (!slots_.can_switch_back()) return fail(ErrorCode::usage, "there is no version to switch back to");
+  if (!slots_.can_switch_back()) return fail(ErrorCode::usage, "there is no version to switch back to; p2pw status shows what this node has");
   P2PW_CHECK(slots_.switch_back());
   plan_.reset();
   slots_.hold_standby(true);

@@ -27,4 +27,14 @@ api::LogReply EventLog::after(std::uint64_t id, const std::string& channel, std:
   return reply;
 }
 
+std::uint64_t EventLog::before_newest(std::uint64_t count, const std::string& channel) const {
+  std::uint64_t id = next_ - 1;
+  for (auto entry = entries_.rbegin(); entry != entries_.rend() && count > 0; ++entry) {
+    if (!channel.empty() && entry->channel != channel) continue;
+    id = entry->id - 1;
+    --count;
+  }
+  return id;
+}
+
 }  // namespace p2pw

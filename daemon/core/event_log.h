@@ -18,6 +18,8 @@ class EventLog {
   void add(const Channel& channel, std::string event, Version version, std::string detail, std::string node = {});
   // Entries with higher ids than `id`, which is from the log that began at `run` (0 = this one).
   api::LogReply after(std::uint64_t id, const std::string& channel, std::size_t limit, std::uint64_t run = 0) const;
+  // The id to give after() for the newest `count` entries of the channel (empty: of all).
+  std::uint64_t before_newest(std::uint64_t count, const std::string& channel) const;
 
  private:
   std::function<WallTime()> now_;

@@ -284,9 +284,11 @@ void answer_channel(Node& node, const ApiRequest& request, const ApiServer::Repl
   auto slash = rest.find('/');
   auto channel = Channel::parse(rest.substr(0, slash));
   Follower* follower = channel.ok() ? node.follower(*channel) : nullptr;
-  if (!follower || slash == std::string_view::npos) {
-    return reply(error_response(fail(ErrorCode::not_found, "no channel at " + request.path)));
+  if (!follower) {
+    return reply(error_response(fail(ErrorCode::not_found, "this daemon follows no channel \"" + std::string(rest.substr(0, slash)) +
+                                                               "\"; p2pw status shows which it does")));
   }
+  if (slash == std::string_view::npos) return reply(error_response(fail(ErrorCode::not_found, "nothing at " + request.path)));
   auto verb = rest.substr(slash + 1);
   if (verb == "versions" && request.method == "GET") {
     return reply(reply_of(versions_report(*follower, number(request, "limit", 100))));
@@ -314,7 +316,9 @@ void answer_channel(Node& node, const ApiRequest& request, const ApiServer::Repl
 void answer_log(Node& node, const ApiRequest& request, const ApiServer::Reply& reply) {
   auto deadline = node.steady_now() + std::chrono::seconds(std::min<std::uint64_t>(number(request, "wait", 0), 3600));
   auto answer = [&node, request, deadline, reply] {
-    auto log = node.events().after(number(request, "after", 0), text(request, "channel"), number(request, "limit", 1000),
+    std::uint64_t newest = number(request, "newest", 0);
+    std::uint64_t after = newest != 0 ? node.events().before_newest(newest, text(request, "channel")) : number(request, "after", 0);
+    auto log = node.events().after(after, text(request, "channel"), number(request, "limit", 1000),
                                    number(request, "run", 0));
     if (log.entries.empty() && log.lost == 0 && node.steady_now() < deadline) return false;
     reply(reply_of(log));

@@ -49,7 +49,7 @@ void Publisher::open(const PublishSessionPtr& connection, const wire::PublishMes
   Follower* follower = channel.ok() ? node_.follower(*channel) : nullptr;
   if (!follower) {
     return connection->refuse(fail(ErrorCode::not_found, "channel " + message.open().channel() +
-                                                             " is not in this daemon's configuration; see [channels]"));
+                                                             " is not in this daemon's configuration: put it into [channels] and restart it"));
   }
   if (publishing(*channel)) {
     return connection->refuse(fail(ErrorCode::busy, "another seed publishes on channel " + channel->str() +
@@ -72,7 +72,8 @@ void Publisher::open(const PublishSessionPtr& connection, const wire::PublishMes
   if (session.asked.value() != 0 && session.asked <= follower->highest_used()) {
     return connection->refuse(fail(ErrorCode::usage, "version " + std::to_string(session.asked.value()) +
                                                          " is not above the highest seen, " +
-                                                         std::to_string(follower->highest_used().value())));
+                                                         std::to_string(follower->highest_used().value()) +
+                                                         ": leave --version out, or give a higher one"));
   }
   try_pin(session);
 }

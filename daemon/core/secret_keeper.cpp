@@ -141,7 +141,7 @@ Result<SecretKeeper::Parts> SecretKeeper::rotate(const SigningKey& own, WallTime
 }
 
 Result<SecretKeeper::Parts> SecretKeeper::retire(const SigningKey& own, WallTime now, const std::vector<NodeKey>& members) {
-  if (parts_.empty() || secrets_.empty()) return fail(ErrorCode::usage, "there is no rotation to finish");
+  if (parts_.empty() || secrets_.empty()) return fail(ErrorCode::usage, "there is no rotation to finish; p2pw rotate fleet-secret begins one");
   P2PW_CHECK(set_only(secrets_.front().id()));
   // The copies are made anew: a member that missed the first handover gets both in one.
   std::set<NodeKey> all(members.begin(), members.end());

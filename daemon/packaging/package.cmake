@@ -31,11 +31,14 @@ install(FILES ${P2PW_PACKAGING}/p2pw.sysusers DESTINATION lib/sysusers.d RENAME 
 install(FILES ${P2PW_PACKAGING}/p2pw.tmpfiles DESTINATION lib/tmpfiles.d RENAME p2pw.conf)
 install(FILES ${P2PW_PACKAGING}/p2pw.example.toml DESTINATION share/doc/p2pw/examples RENAME p2pw.toml)
 install(FILES ${P2PW_PACKAGING}/p2pw.sysctl DESTINATION share/doc/p2pw/examples RENAME 60-p2pw.conf)
-install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/CHANGELOG.md DESTINATION share/doc/p2pw)
+# The pages lie as in the sources, so that they find each other.
+install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/CHANGELOG.md ${CMAKE_SOURCE_DIR}/SECURITY.md DESTINATION share/doc/p2pw)
+install(FILES ${CMAKE_SOURCE_DIR}/daemon/HOTLOAD.md DESTINATION share/doc/p2pw/daemon)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/daemon/docs ${CMAKE_SOURCE_DIR}/daemon/monitoring DESTINATION share/doc/p2pw/daemon)
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION share/doc/p2pw RENAME copyright)
+install(FILES ${CMAKE_SOURCE_DIR}/cli/docs/top.svg DESTINATION share/doc/p2pw/cli/docs)
 install(FILES ${CMAKE_SOURCE_DIR}/cli/python/p2pw.py DESTINATION lib/python3/dist-packages)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/cli/python/examples/ DESTINATION share/doc/p2pw/examples/python)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/daemon/monitoring/ DESTINATION share/doc/p2pw/monitoring)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME p2pw)

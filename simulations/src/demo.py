@@ -410,14 +410,20 @@ def main():
     try:
         demo = Demo(options, screen)
         summary = demo.run()
-        good = summary["bit_identical"] and summary["trainer_upload_copies"] <= MAX_COPIES and all(
-            copies <= MAX_COPIES for copies in summary["wan_payload_copies"].values())
+        copies = {"out of the trainer": summary["trainer_upload_copies"],
+                  **{"into " + region: count for region, count in summary["wan_payload_copies"].items()}}
+        too_many = [f"{count:.3f} copies {where}" for where, count in copies.items() if count > MAX_COPIES]
         if options.json:
             print(json.dumps(summary), flush=True)
         else:
             screen.say()
             print(demo.table(), flush=True)
-        return 0 if good else 1
+        if not summary["bit_identical"]:
+            print("demo: a node has other bytes than the trainer; --keep leaves their folders and logs", file=sys.stderr)
+        if too_many:
+            print(f"demo: {', '.join(too_many)}, more than {MAX_COPIES}: a daemon was taken for dead while this machine was busy; "
+                  "run it again with nothing else running", file=sys.stderr)
+        return 0 if summary["bit_identical"] and not too_many else 1
     except Interrupted:
         screen.say("interrupted: ending the daemons")
         return 130

@@ -118,7 +118,9 @@ const std::string kOk = std::string(kHead) + "[[bootstrap]]\naddress = \"10.0.0.
 INSTANTIATE_TEST_SUITE_P(
     Values, ConfigRefuses,
     ::testing::Values(
-        Bad{"", "node: is missing"}, Bad{"[node]\n", "node.region: is missing"}, Bad{"= 1", "is not TOML"},
+        Bad{"", "node: is missing"}, Bad{"[nodee]\nregion = \"eu\"\n", "nodee: is no key that p2pwd knows"},
+        Bad{"[node]\nregoin = \"eu\"\n", "node.regoin: is no key that p2pwd knows"},
+        Bad{"[node]\n", "node.region: is missing"}, Bad{"= 1", "is not TOML"},
         Bad{"[node]\nregion = \"EU\"\n", "is not a name"}, Bad{"[node]\nregion = 7\n", "must be a text"},
         Bad{"node = 1\n", "must be a table"}, Bad{"[node]\nregion=\"eu\"\nrole=\"boss\"\n", "must be \"node\" or \"trainer\""},
         Bad{"[node]\nregion = \"eu\"\n", "names nobody to ask"},

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "cli/setup.h"
 #include "daemon/client/delegate.h"
@@ -90,6 +93,15 @@ TEST(Doctor, ADelegateIsWatched) {
   expect(findings, "delegate", Verdict::bad);
 }
 
+TEST(Doctor, WhatAUserMayNotSeeIsNoFault) {
+  Findings findings = {{"node key", Verdict::bad, "cannot read /x: Permission denied", "chmod"},
+                       {"link port", Verdict::bad, "10.0.0.1:4710: Address already in use", "another"}};
+  excuse_user(findings);
+  EXPECT_EQ(findings[0].verdict, Verdict::warning);
+  EXPECT_NE(findings[0].remedy.find("sudo p2pw doctor"), std::string::npos);
+  EXPECT_EQ(findings[1].verdict, Verdict::bad);
+}
+
 TEST(Doctor, AStateFolderThatIsAFileIsFound) {
   TempDir dir;
   ASSERT_TRUE(write_small_file(dir / "state", "x", 0600).ok());
@@ -163,6 +175,10 @@ TEST(Doctor, ClocksAreCompared) {
   ASSERT_EQ(findings.size(), 2u);
   EXPECT_EQ(findings[0].verdict, Verdict::warning);
   EXPECT_EQ(findings[1].verdict, Verdict::bad);
+  status.links.resize(1);
+  findings.clear();
+  check_clocks(status, findings);
+  expect(findings, "clocks", Verdict::good);
 }
 
 TEST(Doctor, BuffersAreComparedWithRateTimesDelay) {
@@ -173,24 +189,129 @@ TEST(Doctor, BuffersAreComparedWithRateTimesDelay) {
   link.stripes = 4;  // 18 MB on the way, 4.5 MB a connection, twice that wanted
   Findings findings;
   check_buffers(status, 10'000'000, 10'000'000, findings);
-  EXPECT_TRUE(findings.empty());
+  expect(findings, "socket buffers", Verdict::good);
+  findings.clear();
   check_buffers(status, 10'000'000, 4'194'304, findings);
   expect(findings, "socket buffers", Verdict::warning);
 }
 
+// An engine that answers every request with one status line.
+class Engine {
+ public:
+  explicit Engine(std::string status) : thread_([this, status] {
+      for (int peer; (peer = accept(listener_.fd, nullptr, nullptr)) >= 0; close(peer)) {
+        char request[2048];
+        ssize_t got = recv(peer, request, sizeof request, 0);
+        if (got > 0) heard_.assign(request, static_cast<std::size_t>(got));
+        std::string answer = "HTTP/1.1 " + status + "\r\nContent-Length: 0\r\n\r\n";
+        EXPECT_EQ(send(peer, answer.data(), answer.size(), MSG_NOSIGNAL), static_cast<ssize_t>(answer.size()));
+      }
+    }) {}
+  ~Engine() { stop(); }
+  std::string stop() {
+    shutdown(listener_.fd, SHUT_RDWR);
+    if (thread_.joinable()) thread_.join();
+    return heard_;
+  }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(listener_.port); }
+
+ private:
+  Listener listener_{true};
+  std::string heard_;
+  std::thread thread_;
+};
+
+Finding hook_finding(const HookConfig& hook) {
+  Config config;
+  ChannelConfig& channel = config.channels.emplace_back();
+  channel.name = Channel::parse("policy").value();
+  channel.hook = hook;
+  Findings findings;
+  check_hooks(config, {}, findings);
+  EXPECT_EQ(findings.size(), hook ? 1u : 0u);
+  if (findings.empty()) return {};
+  EXPECT_EQ(findings[0].remedy.empty(), findings[0].verdict == Verdict::good) << findings[0].detail;
+  EXPECT_EQ(findings[0].remedy.find("NAME"), std::string::npos) << findings[0].remedy;
+  return findings[0];
+}
+
+TEST(Doctor, EnginesAreAskedWhatALoadAsksFirst) {
+  HookConfig hook;
+  hook_finding(hook);
+  hook.token = "secret";
+  struct Case {
+    HookKind kind;
+    const char* status;
+    Verdict verdict;
+    const char* remedy;
+  };
+  for (const Case& c : {Case{HookKind::sglang, "200 OK", Verdict::good, ""}, {HookKind::vllm, "200 OK", Verdict::good, ""},
+                        {HookKind::vllm, "404 Not Found", Verdict::bad, "VLLM_SERVER_DEV_MODE=1"},
+                        {HookKind::sglang, "404 Not Found", Verdict::bad, "orrect url in [channels.policy.hook]"},
+                        {HookKind::sglang, "401 Unauthorized", Verdict::bad, "token in [channels.policy.hook]"}}) {
+    Engine engine(c.status);
+    hook.kind = c.kind;
+    hook.url = engine.url();
+    Finding finding = hook_finding(hook);
+    EXPECT_EQ(finding.verdict, c.verdict) << finding.detail;
+    EXPECT_NE(finding.remedy.find(c.remedy), std::string::npos) << finding.remedy;
+    std::string heard = engine.stop();
+    EXPECT_TRUE(heard.starts_with(c.kind == HookKind::sglang ? "GET /get_model_info " : "GET /is_paused ")) << heard;
+    EXPECT_NE(heard.find("Authorization: Bearer secret\r\n"), std::string::npos) << heard;
+  }
+  Listener closed(false);
+  for (HookKind kind : {HookKind::sglang, HookKind::webhook}) {
+    hook.kind = kind;
+    hook.url = "http://127.0.0.1:" + std::to_string(closed.port);
+    EXPECT_EQ(hook_finding(hook).verdict, Verdict::bad);
+  }
+}
+
+TEST(Doctor, AnEnginesSocketAndProgramAreLookedAt) {
+  TempDir dir;
+  HookConfig hook;
+  hook.kind = HookKind::socket;
+  hook.socket = dir / "engine.sock";
+  EXPECT_EQ(hook_finding(hook).verdict, Verdict::bad) << "nobody is there";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  strncpy(address.sun_path, hook.socket.c_str(), sizeof address.sun_path - 1);
+  int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(hook_finding(hook).verdict, Verdict::bad) << "nobody listens";
+  ASSERT_EQ(listen(listener, 1), 0);
+  EXPECT_EQ(hook_finding(hook).verdict, Verdict::good);
+  close(listener);
+
+  hook.kind = HookKind::exec;
+  hook.command = {dir / "tell-engine", "--quietly"};
+  EXPECT_EQ(hook_finding(hook).verdict, Verdict::bad) << "is not there";
+  ASSERT_TRUE(write_small_file(dir / "tell-engine", "#!/bin/sh\nexit 1\n", 0644).ok());
+  EXPECT_NE(hook_finding(hook).remedy.find("chmod 755 "), std::string::npos);
+  chmod(hook.command[0].c_str(), 0755);
+  EXPECT_EQ(hook_finding(hook).verdict, Verdict::good) << "it is not run: it would fail";
+  chmod(hook.command[0].c_str(), 0757);
+  EXPECT_EQ(hook_finding(hook).verdict, Verdict::warning);
+  hook.command = {dir.path()};
+  EXPECT_EQ(hook_finding(hook).verdict, Verdict::bad) << "a folder";
+}
+
 TEST(Doctor, ChannelsTellTheirProblems) {
   api::StatusReply status;
-  status.channels.resize(3);
+  status.channels.resize(4);
   status.channels[0].channel = "a";
   status.channels[1].channel = "b";
   status.channels[1].head = "frozen";
   status.channels[2].channel = "c";
   status.channels[2].problem = "the disk is full";
+  status.channels[3].channel = "d";
+  status.channels[3].engine = "unknown";
   Findings findings;
   check_channels(status, findings);
   expect(findings, "channel a", Verdict::good);
   expect(findings, "channel b", Verdict::warning);
   expect(findings, "channel c", Verdict::bad);
+  expect(findings, "channel d", Verdict::warning);
 }
 
 TEST(Doctor, TheVerbEndsWithOneAndTheList) {

@@ -133,6 +133,19 @@ TEST(Init, MakesEverythingThatADaemonNeeds) {
   EXPECT_EQ(load_fleet_secrets(trainer.paths()).value().size(), 1u);
 }
 
+TEST(Init, StartIsForTheUsualPlaceAndWritesNothingElsewhere) {
+  TempDir dir;
+  std::vector<std::string> init = {"init", "-c", "policy", "-r", "us", "--address", "127.0.0.9"};
+  for (auto words : {init, std::vector<std::string>{"join", JoinToken::parse(Trainer().token())->encode().value(), "-r", "us"}}) {
+    words.insert(words.end(), {"--start", "--config", dir / "etc/p2pw.toml", "--state", dir / "state"});
+    Ran ran = run_p2pw(words);
+    EXPECT_EQ(ran.exit_code, 2) << words[0];
+    EXPECT_NE(ran.err.find("p2pwd --config " + std::string(dir / "etc/p2pw.toml")), std::string::npos) << ran.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir / "etc"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "state"));
+}
+
 TEST(Init, TheTokenLeadsBack) {
   Trainer trainer;
   auto token = JoinToken::parse(trainer.token());
@@ -232,6 +245,14 @@ TEST(StatusVerb, ShowsOneScreenOrJson) {
     EXPECT_NE(text.out.find(word), std::string::npos) << word << "\n" << text.out;
   }
   EXPECT_EQ(json_of(run_p2pw({"status", "--json", "--state", daemon.state()})), api::to_json(status));
+
+  api::Staleness& behind = status.staleness.emplace_back();
+  behind.channel = "policy";
+  behind.nodes = behind.current = 1;
+  EXPECT_NE(run_p2pw({"status", "--state", daemon.state()}).out.find("policy: nothing is published yet; on the trainer: p2pw seed"),
+            std::string::npos);
+  status.channels[0].version_sealed = 3;
+  EXPECT_NE(run_p2pw({"status", "--state", daemon.state()}).out.find("policy: 1 of 1 nodes serve the newest version"), std::string::npos);
 }
 
 TEST(TokenVerb, PrintsTheTokenAlone) {
@@ -299,11 +320,19 @@ TEST(LogVerb, OneLineAnEvent) {
   log.entries.push_back({1, 1'700'000'000'123, "policy", "seal", 3, "", "all bundles"});
   log.entries.push_back({2, 0, "policy", "staged", 0, "", ""});
   log.next = 2;
-  FakeDaemon daemon([&](const ApiRequest&) { return reply(api::to_json(log)); });
+  std::map<std::string, std::string> asked;
+  FakeDaemon daemon([&](const ApiRequest& request) {
+    asked = request.query;
+    return reply(api::to_json(log));
+  });
+  run_p2pw({"log", "-n", "7", "--after", "3", "--state", daemon.state()});
+  EXPECT_EQ(asked["after"], "3");
+  EXPECT_FALSE(asked.contains("newest"));
   Ran text = run_p2pw({"log", "--state", daemon.state()});
   EXPECT_TRUE(text.out.starts_with("1  2023-11-14T22:13:20.123Z  policy  v3  seal  all bundles\n2  ")) << text.out;
   Ran lines = run_p2pw({"log", "--json", "--state", daemon.state()});
   EXPECT_EQ(Json::parse(lines.out.substr(0, lines.out.find('\n')))["event"], "seal");
+  EXPECT_EQ(asked["newest"], "100") << "the oldest are of no use at night";
 }
 
 TEST(ActionVerbs, PassTheDaemonsRefusalOn) {

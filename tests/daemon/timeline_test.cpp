@@ -130,6 +130,19 @@ TEST(WhyBehind, NamesTheReason) {
   EXPECT_NE(why_behind(s, Version(7), 20, 0).find("not heard of"), std::string::npos);
 }
 
+TEST(EventLog, BeginsWithTheNewestOfAChannel) {
+  EventLog log([] { return WallTime(std::chrono::milliseconds(5)); }, 10);
+  EXPECT_EQ(log.before_newest(3, ""), 0u);
+  Channel a = Channel::parse("a").value(), b = Channel::parse("b").value();
+  for (int i = 0; i < 12; ++i) log.add(i % 3 == 0 ? a : b, "event", Version(), "");  // a: 1, 4, 7, 10; 1 and 2 are lost
+  EXPECT_EQ(log.after(log.before_newest(3, ""), "", 100).entries.front().id, 10u);
+  auto of_a = log.after(log.before_newest(2, "a"), "a", 100);
+  ASSERT_EQ(of_a.entries.size(), 2u);
+  EXPECT_EQ(of_a.entries[0].id, 7u);
+  EXPECT_EQ(log.after(log.before_newest(100, "a"), "a", 100).entries.size(), 3u);
+  EXPECT_EQ(log.before_newest(0, ""), 12u);
+}
+
 TEST(EventLog, TellsWhatIsLostAndWhoseIdsTheseAre) {
   std::uint64_t now = 1000;
   EventLog log([&] { return WallTime(std::chrono::milliseconds(now)); }, 10);

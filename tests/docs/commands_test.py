@@ -9,7 +9,7 @@ How a block is run stands in an HTML comment right before it:
     <!-- elsewhere: WHY -->  executed by another test, which WHY names, or not to be executed at all
 
 The trainer and node are real daemons on loopback addresses; `apt`, `systemctl`, `install`, `sysctl` and `ssh` are stand-ins that do
-what they do for p2pw. Every mention of `p2pw VERB --option` in running text must name
+what they do for p2pw (tests/packaging/two_hosts does the real thing). Every mention of `p2pw VERB --option` in running text must name
 a verb and options that exist. Python standard library only.
 """
 
@@ -19,6 +19,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import textwrap
 import unittest
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -27,8 +28,9 @@ from build_folder import take_build_folder  # noqa: E402
 from small_fleet import Machine, SmallFleet  # noqa: E402
 
 PAGES = ["README.md", "CONTRIBUTING.md", "daemon/docs/QUICKSTART.md", "daemon/docs/OPERATING.md", "daemon/docs/NETWORK.md",
-         "daemon/docs/TROUBLESHOOTING.md", "daemon/docs/ARCHITECTURE.md", "daemon/monitoring/README.md", "simulations/README.md"]
-BLOCK = re.compile(r"^(?:<!-- (run|elsewhere): (.*?) -->\n)?```sh\n(.*?)^```", re.M | re.S)
+         "daemon/docs/TROUBLESHOOTING.md", "daemon/docs/ARCHITECTURE.md", "daemon/monitoring/README.md", "simulations/README.md",
+         "daemon/HOTLOAD.md", "SECURITY.md", "protocol/SPEC.md", "chunker/CODEC.md"]
+BLOCK = re.compile(r"^ *(?:<!-- (run|elsewhere): (.*?) -->\n *)?```sh\n(.*?)^ *```", re.M | re.S)
 BUILD = take_build_folder()
 
 
@@ -40,15 +42,24 @@ def read(path):
 def blocks():
     for page in PAGES:
         for match in BLOCK.finditer(read(page)):
-            yield page, match.group(1), match.group(2), match.group(3)
+            yield page, match.group(1), match.group(2), textwrap.dedent(match.group(3))
 
 
 SHIM = """#!/bin/bash
-# Stands in front of the real p2pw: this machine's configuration, and addresses of the loopback network.
+# Stands in front of the real p2pw: this machine's configuration, and addresses of the loopback network. --start is only for
+# the configuration's usual place, so this starts the daemon itself.
 real={p2pw}
 export P2PW_CONFIG={config}
 case $1 in
-  init|join) set -- "$@" --address {address} --name {name} --state {state} ;;
+  init|join)
+    words=() start=true
+    for word in "$@"; do
+      if [[ $word == --start ]]; then start="systemctl enable --now p2pwd"; else words+=("$word"); fi
+    done
+    "$real" "${{words[@]}}" --address {address} --name {name} --state {state}
+    code=$?
+    if ((code == 0)); then $start || code=$?; fi
+    exit $code ;;
 esac
 exec "$real" "$@"
 """

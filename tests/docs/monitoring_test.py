@@ -66,10 +66,14 @@ class Troubleshooting(unittest.TestCase):
         words = re.sub(r'"\s*\n?\s*"', "", "\n".join(source)) + "\n".join(os.strerror(n) for n in range(1, 134))
         rows = re.findall(r"^\| (`.*?) \|", read("daemon/docs/TROUBLESHOOTING.md"), re.M)
         self.assertGreater(len(rows), 15)
+        short = read("README.md").split("## What goes wrong")[1].split("\n## ")[0]
+        first = re.findall(r"^\| (`.*?) \|", short, re.M)
+        self.assertGreater(len(first), 4)
         missing = []
-        for row in rows:
-            for text in re.findall(r"`([^`]+)`", row):
-                missing += [text] if text not in words else []
+        for row in rows + first:
+            for quoted in re.findall(r"`([^`]+)`", row):
+                if not quoted.startswith("p2pw "):  # a command, not a message
+                    missing += [text for text in filter(None, map(str.strip, quoted.split("..."))) if text not in words]
         self.assertEqual(missing, [], "no program says this (any more)")
 
 

@@ -17,7 +17,7 @@ P2PW_PACKAGES=(
   # the lab
   iproute2 ethtool user-mode-linux
   # the Debian package, and a look at it from outside
-  dpkg-dev file man-db systemd zsh fish
+  dpkg-dev file man-db systemd zsh fish debootstrap
 )
 
 p2pw_say() { echo "$*" >&2; }
