@@ -102,6 +102,15 @@ class Follower : private RebuildEvents, private ActivationEvents {
   bool knows_bundle(const BundleId& bundle) const { return known_.contains(bundle); }
   // Records that let a peer understand this bundle: its run's `open`, then its own.
   std::vector<Bytes> introduction(const BundleId& bundle) const;
+  // Metas that links have been asked for in vain, since when; and bundles of wanted runs that are not whole here.
+  struct AwaitedMeta {
+    BundleId id;
+    BundleRecord record;
+    BundlePlace place;
+    SteadyTime since;
+  };
+  std::vector<AwaitedMeta> awaited_metas() const;
+  std::vector<std::shared_ptr<StoredBundle>> unfinished_bundles() const;
   // Pull on connect: what this node has of the log, and what a peer that has so much lacks.
   void fill_wanted(wire::RecordsWanted& wanted) const;
   std::vector<Bytes> missing_for(const wire::RecordsWanted& wanted) const;
@@ -165,7 +174,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
     RunId run;
     BundleIndex index;
     SteadyTime known_at{};
-    SteadyTime asked_at{};
+    SteadyTime asked_at{}, first_asked{};
     int asked = 0;
     bool open = false;
   };

@@ -133,24 +133,27 @@ void Fleet::start_trainer(const std::function<void(Config&)>& change) {
                               "trainer", "--uses", "100", "--state", (folder("trainer") / "state").string()});
   ASSERT_EQ(init.exit_code, 0) << init.err;
   token_ = init.json["token"];
-  if (change) {
-    const fs::path file = folder("trainer") / "p2pw.toml";
-    auto config = load_config(file);
-    ASSERT_TRUE(config.ok()) << config.error().message;
-    change(*config);
-    auto saved = save_config(*config, file, true);
-    ASSERT_TRUE(saved.ok()) << saved.error().message;
-  }
+  if (change) configure("trainer", change);
   start("trainer");
 }
 
-void Fleet::start_node(const std::string& region, int number) {
+void Fleet::configure(const std::string& name, const std::function<void(Config&)>& change) {
+  const fs::path file = folder(name) / "p2pw.toml";
+  auto config = load_config(file);
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  change(*config);
+  auto saved = save_config(*config, file, true);
+  ASSERT_TRUE(saved.ok()) << saved.error().message;
+}
+
+void Fleet::start_node(const std::string& region, int number, const std::function<void(Config&)>& change) {
   std::string name = region + "-" + std::to_string(number);
   std::string at = address(region, number);
   fs::create_directories(folder(name));
   Ran join = p2pw(name, {"join", token_, "--region", region, "--address", at, "--listen", at, "--name", name, "--state",
                          (folder(name) / "state").string()});
   ASSERT_EQ(join.exit_code, 0) << join.err;
+  if (change) configure(name, change);
   start(name);
 }
 

@@ -52,7 +52,9 @@ class Fleet {
   // `change`: of its configuration, before it starts.
   void start_trainer(const std::function<void(Config&)>& change = nullptr);
   // Joins, with the trainer's token, and starts.
-  void start_node(const std::string& region, int number);
+  void start_node(const std::string& region, int number, const std::function<void(Config&)>& change = nullptr);
+  // Changes the configuration of a daemon that does not run.
+  void configure(const std::string& name, const std::function<void(Config&)>& change);
   void start(const std::string& name);  // again, after a kill
   void kill(const std::string& name);   // SIGKILL
   void stop_all();
@@ -74,12 +76,12 @@ class Fleet {
   std::uint64_t used_bytes(std::uint64_t version);
   const std::filesystem::path& path() const { return dir_.path(); }
   int net() const { return net_; }  // second octet of all addresses
+  std::string address(const std::string& region, int number);
   const std::string& token() const { return token_; }
   pid_t pid(const std::string& name) const { return daemons_.at(name).pid(); }
   std::string logs() const;  // the ends of all logs, for a failed test
 
  private:
-  std::string address(const std::string& region, int number);
   TempDir dir_;
   int net_ = 0;
   std::string token_;
