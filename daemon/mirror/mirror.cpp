@@ -40,11 +40,12 @@ void MirrorAccess::note(const Error* error) {
   backoff_.failed(now);
   ++stats_.failures[std::string(name_of(error->code))];
   // Said once, and again when it fails in another way.
-  if (stats_.problem != error->message) {
+  if (stats_.problem.empty() || error->code != told_code_) {
     const std::string text = std::string(name_of(error->code)) + ": " + error->message;
     spdlog::warn("mirror: {}", text);
     told_("mirror-failed", text);
   }
+  told_code_ = error->code;
   stats_.problem = error->message;
 }
 

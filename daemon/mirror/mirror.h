@@ -61,6 +61,7 @@ class MirrorAccess {
   Told told_;
   MirrorBackoff backoff_;
   MirrorStats stats_;
+  ErrorCode told_code_ = ErrorCode::failed;  // of the problem
   std::shared_ptr<int> alive_ = std::make_shared<int>();
   std::unique_ptr<WorkPool> pool_;  // last: its tasks use the store
 };
