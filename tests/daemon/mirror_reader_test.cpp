@@ -249,7 +249,7 @@ TEST_F(MirrorReaderTest, AMirrorThatIsGoneIsSaidOnceAndUsedWhenItIsBack) {
   std::size_t said = 0;
   for (auto& [event, detail] : node.events) said += event == "mirror-failed";
   EXPECT_EQ(said, 1u);
-  EXPECT_LT(mirror->stats().failures["unreachable"], 600u);
+  EXPECT_LT(mirror->stats().failures["unreachable"], 600u + 20u) << "until() itself has asked 600 times";
   fs::rename(aside, dir.path());
   EXPECT_TRUE(until([&] { return node.whole(); }));
   EXPECT_FALSE(node.said("mirror-back").empty());
@@ -267,7 +267,7 @@ TEST_F(MirrorReaderTest, AWriterFurtherBackFindsThatNothingIsLeftToDo) {
     mirror->run([](MirrorStore& store) { return store.size("nothing"); }, [&](auto) { settled = true; });
     return loop.run_until([&] { return settled; });
   };
-  for (int i = 0; i < 60 && writer.version().value() == 0; ++i) ASSERT_TRUE(tick());
+  for (int i = 0; i < 20'000 && writer.version().value() == 0; ++i) ASSERT_TRUE(tick());
   EXPECT_EQ(writer.version(), Version(3));
   EXPECT_EQ(mirror->stats().bytes_written, 0u);
   EXPECT_FALSE(writer.need()) << "nothing is kept for the mirror's sake";

@@ -64,7 +64,11 @@ class SignedSeries {
     const RunId id = id_as<RunId>(*record_id(sign(run.open)));
     std::string ids;
     for (TestRun::Bundle& bundle : run.bundles) {
+      const Bytes meta = bundle.meta->encode();
       bundle.record.run = id;
+      bundle.record.pieces_root = pieces_root(bundle.meta->chunk_roots, bundle.record.chunk_bytes);
+      bundle.record.meta_hash = sha256(meta);
+      bundle.record.meta_bytes = static_cast<std::uint32_t>(meta.size());
       const BundleId bundle_id = id_as<BundleId>(*record_id(sign(bundle.record)));
       ids += bundle_id.text();
       store(bundle_id, bundle);
