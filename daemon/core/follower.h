@@ -20,6 +20,7 @@
 #include "daemon/core/slab_exchange.h"
 #include "daemon/core/sparse_maker.h"
 #include "daemon/core/work_pool.h"
+#include "daemon/mirror/mirror_slab.h"
 #include "daemon/spread/world.h"
 #include "protocol/channel_log.h"
 #include "protocol/links.pb.h"
@@ -111,6 +112,15 @@ class Follower : private RebuildEvents, private ActivationEvents {
   };
   std::vector<AwaitedMeta> awaited_metas() const;
   std::vector<std::shared_ptr<StoredBundle>> unfinished_bundles() const;
+  // Slabs that are damaged here and that no neighbour gives: where their frames are.
+  struct StrandedSlab {
+    SlabWay way;
+    SteadyTime since;
+  };
+  std::vector<StrandedSlab> stranded_slabs() const;
+  void slab_arrived(std::uint32_t slab, Bytes bytes, const Digest& digest) {
+    rebuilder_->slab_arrived(slab, std::move(bytes), digest);
+  }
   // Pull on connect: what this node has of the log, and what a peer that has so much lacks.
   void fill_wanted(wire::RecordsWanted& wanted) const;
   std::vector<Bytes> missing_for(const wire::RecordsWanted& wanted) const;
@@ -186,6 +196,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
   void run_sealed(const Run& run);
   void drop_run(const RunId& run);
   void drop_bundles(const RunId& run);
+  std::vector<SlabWay::Step> steps_to(Version version) const;
   Status open_bundle(const BundleId& id, ByteView meta);
   void chunk_is_here(const BundleId& bundle, ChunkIndex chunk);
   void remove_bundles(const std::vector<BundleId>& bundles);

@@ -92,6 +92,16 @@ std::vector<MirrorHost::ChunksWanted> ChannelMirror::chunks_wanted() const {
   return wanted;
 }
 
+std::vector<MirrorHost::SlabWanted> ChannelMirror::slabs_wanted() const {
+  std::vector<SlabWanted> wanted;
+  for (Follower::StrandedSlab& slab : follower_.stranded_slabs()) wanted.push_back({std::move(slab.way), slab.since});
+  return wanted;
+}
+
+void ChannelMirror::slab_found(std::uint32_t slab, SlabFound found) {
+  follower_.slab_arrived(slab, std::move(found.bytes), found.digest);
+}
+
 void ChannelMirror::claim_quiet(std::chrono::milliseconds patience, std::chrono::milliseconds turn,
                                 const std::function<bool(const BundleId&)>& may) {
   const Member& self = node_.roster().self();

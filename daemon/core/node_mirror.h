@@ -27,6 +27,7 @@ class ChannelMirror : private MirrorHost {
   std::shared_ptr<const StoredBundle> stored(const BundleId& bundle) const override { return follower_.bundles().find(bundle); }
   std::vector<MetaWanted> metas_wanted() const override;
   std::vector<ChunksWanted> chunks_wanted() const override;
+  std::vector<SlabWanted> slabs_wanted() const override;
   void claim_quiet(std::chrono::milliseconds patience, std::chrono::milliseconds turn,
                    const std::function<bool(const BundleId&)>& may) override;
   bool hears_trainer() const override { return follower_.head_state() == "live"; }
@@ -35,6 +36,7 @@ class ChannelMirror : private MirrorHost {
   Status take_record(ByteView envelope) override;
   Status take_meta(const BundleId& bundle, Bytes meta) override;
   void chunk_put(const BundleId& bundle, ChunkIndex chunk) override;
+  void slab_found(std::uint32_t slab, SlabFound found) override;
   void event(const std::string& event, Version version, const std::string& detail) override;
   std::size_t place_for(const BundlePlace& bundle) const;
 

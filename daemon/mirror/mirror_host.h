@@ -9,6 +9,7 @@
 #include "daemon/core/bundle_store.h"
 #include "daemon/spread/chunk_set.h"
 #include "daemon/spread/credit.h"
+#include "daemon/mirror/mirror_slab.h"
 #include "protocol/channel_log.h"
 
 namespace p2pw {
@@ -27,6 +28,11 @@ class MirrorHost {
     SteadyTime since;   // this node is to take them in, and no peer outside has them
   };
 
+  struct SlabWanted {
+    SlabWay way;
+    SteadyTime since;  // it is damaged here, and neighbours are asked
+  };
+
   virtual ~MirrorHost() = default;
   virtual const ChannelLog& log() const = 0;
   virtual NodeKey self() const = 0;
@@ -35,6 +41,7 @@ class MirrorHost {
   virtual std::shared_ptr<const StoredBundle> stored(const BundleId& bundle) const = 0;
   virtual std::vector<MetaWanted> metas_wanted() const = 0;
   virtual std::vector<ChunksWanted> chunks_wanted() const = 0;  // older versions first
+  virtual std::vector<SlabWanted> slabs_wanted() const = 0;
   // Lets this node take in what a neighbour should and does not get: bundles that have been quiet for so long, and for
   // longer the further back this node's place is.
   virtual void claim_quiet(std::chrono::milliseconds patience, std::chrono::milliseconds turn,
@@ -48,6 +55,7 @@ class MirrorHost {
   virtual Status take_meta(const BundleId& bundle, Bytes meta) = 0;
   // The chunk has been checked and written.
   virtual void chunk_put(const BundleId& bundle, ChunkIndex chunk) = 0;
+  virtual void slab_found(std::uint32_t slab, SlabFound found) = 0;
   virtual void event(const std::string& event, Version version, const std::string& detail) = 0;
 };
 

@@ -16,6 +16,7 @@ struct MirrorPatience {
   std::chrono::milliseconds records{5000};  // without a sealed version, or without a fresh head
   std::chrono::milliseconds meta{3000};     // it is asked for on the links meanwhile
   std::chrono::milliseconds chunks{2000};   // nobody outside the region has them
+  std::chrono::milliseconds slab{15000};    // damaged here, and no neighbour has given it
   std::chrono::milliseconds claim{15000};   // a neighbour is to take the bundle in and nothing comes
   std::chrono::milliseconds turn{2000};     // for each place in the line
   std::chrono::milliseconds poll{30000};    // looks again whether there is news

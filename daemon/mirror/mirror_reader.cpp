@@ -46,6 +46,7 @@ void MirrorReader::tick() {
   look_for_records();
   fetch_metas();
   fetch_chunks();
+  fetch_slabs();
   host_.claim_quiet(patience_.claim, patience_.turn, [this](const BundleId& bundle) { return !left_alone(bundle); });
 }
 
@@ -183,6 +184,36 @@ void MirrorReader::fetch_chunks() {
     }
     if (chunks_[bundle->id].empty()) chunks_.erase(bundle->id);
     if (running_ >= kAtOnce) return;
+  }
+}
+
+void MirrorReader::fetch_slabs() {
+  const SteadyTime now = host_.now();
+  std::erase_if(slabs_, [now](const auto& entry) { return entry.second <= now; });
+  for (MirrorHost::SlabWanted& wanted : host_.slabs_wanted()) {
+    if (running_ >= kAtOnce) return;
+    const std::uint32_t slab = wanted.way.slab;
+    if (now - wanted.since < patience_.slab || !slabs_.emplace(slab, now + patience_.poll).second) continue;
+    ++running_;
+    auto way = std::make_shared<const SlabWay>(std::move(wanted.way));
+    access_.run([names = names_, way, metas = metas_read_](MirrorStore& store) { return fetch_slab(store, names, *way, *metas); },
+                [this, weak = std::weak_ptr<int>(alive_), slab](Result<SlabFound> found) {
+                  if (weak.expired()) return;
+                  --running_;
+                  const std::string what = "tensor slab " + std::to_string(slab);
+                  if (found) {
+                    access_.stats().chunk_bytes_read += found->read;
+                    host_.event("mirror-slab", {}, what + ", " + std::to_string(found->read) + " bytes read");
+                    return host_.slab_found(slab, std::move(*found));
+                  }
+                  const ErrorCode code = found.error().code;
+                  const bool wrong = code == ErrorCode::integrity || code == ErrorCode::malformed || code == ErrorCode::limit;
+                  if (wrong) ++access_.stats().refused;
+                  if (wrong) slabs_[slab] = host_.now() + patience_.refused;
+                  if (wrong || code == ErrorCode::not_found || code == ErrorCode::incomplete) {
+                    host_.event(wrong ? "mirror-wrong" : "mirror-lacks", {}, what + ": " + found.error().message);
+                  }
+                });
   }
 }
 

@@ -1,4 +1,5 @@
-// Takes from the mirror what no peer gives, for one channel: records, metas, chunks. Each is checked like a peer's; what is
+// Takes from the mirror what no peer gives, for one channel: records, metas, chunks, and single slabs of a
+// damaged slot. Each is checked like a peer's; what is
 // wrong is named and left alone for a while, and peers are asked as ever.
 //
 // Control thread only.
@@ -28,6 +29,7 @@ class MirrorReader {
   void feed_records();
   void fetch_metas();
   void fetch_chunks();
+  void fetch_slabs();
   void fetch_range(const std::shared_ptr<StoredBundle>& bundle, ChunkIndex first, std::uint32_t count);
   bool left_alone(const BundleId& bundle) const;
   void refuse(const BundleId& bundle, Version version, const Error& error);
@@ -44,6 +46,8 @@ class MirrorReader {
   std::set<BundleId> metas_;                               // on their way
   std::unordered_map<BundleId, std::set<std::uint32_t>> chunks_;  // on their way
   std::unordered_map<BundleId, SteadyTime> refused_;       // until when
+  std::map<std::uint32_t, SteadyTime> slabs_;              // asked for; not again until then
+  std::shared_ptr<MetaCache> metas_read_ = std::make_shared<MetaCache>();
   std::shared_ptr<int> alive_ = std::make_shared<int>();
 };
 

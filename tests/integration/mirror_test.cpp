@@ -57,8 +57,8 @@ class MirrorTest : public ::testing::Test {
   }
 
   // Publishes the first `versions` steps with one node beside the trainer, and waits until the mirror has them.
-  void publish(const std::string& url, int versions) {
-    make_series(series, "8MiB", versions - 1);
+  void publish(const std::string& url, int versions, int more = 0) {
+    make_series(series, "8MiB", versions - 1 + more);
     fleet.start_trainer(with_mirror(url));
     fleet.start_node("r1", 1, with_mirror(url));
     ASSERT_EQ(fleet.wait_joined(2), 2u);
@@ -269,6 +269,29 @@ TEST_F(MirrorTest, AnObjectThatIsNotWhatWasSignedIsNamedAndPeersGiveTheRest) {
   EXPECT_EQ(active_on("r1-1"), 0u);
   fleet.start("trainer");
   EXPECT_TRUE(region_serves(1, 2, step(1)));
+}
+
+TEST_F(MirrorTest, ASlabThatIsDamagedInBothSlotsComesFromTheMirror) {
+  fs::create_directories(mirror());
+  publish(folder_url(), 2, 1);
+  ASSERT_TRUE(until([&] { return events_of("r1-1").find("\"event\":\"caught-up\",\"version\":2") != std::string::npos; }));
+  fleet.kill("r1-1");
+  std::size_t spoiled = 0;
+  for (auto& entry : fs::recursive_directory_iterator(fleet.folder("r1-1") / "state" / "channels" / "policy")) {
+    if (entry.is_symlink() || entry.path().extension() != ".safetensors") continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(entry.file_size()) - 1);
+    const char c = static_cast<char>(~file.get());
+    file.seekp(static_cast<std::streamoff>(entry.file_size()) - 1);
+    file.write(&c, 1);
+    ++spoiled;
+  }
+  EXPECT_GE(spoiled, 2u);
+  fleet.start("r1-1");
+  ASSERT_EQ(fleet.wait_joined(2), 2u);
+  ASSERT_EQ(fleet.seed(step(2)).exit_code, 0);
+  EXPECT_TRUE(region_serves(1, 3, step(2)));
+  EXPECT_TRUE(has_event("r1-1", "mirror-slab", "")) << events_of("r1-1");
 }
 
 TEST_F(MirrorTest, AMirrorThatIsGoneIsSaidAndFilledWhenItIsBack) {

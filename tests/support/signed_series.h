@@ -41,6 +41,7 @@ class SignedSeries {
     return *envelope;
   }
 
+  const TestVersion& at(Version version) const { return series_.at(version); }
   std::shared_ptr<const StoredBundle> find(const BundleId& id) const {
     auto stored = bundles.find(id);
     return stored != nullptr && stored->file->complete() ? stored : nullptr;
@@ -56,12 +57,14 @@ class SignedSeries {
   ChannelLog log;
   BundleStore bundles;
   Version newest;
+  std::map<RunId, std::shared_ptr<const FrameSealer>> sealers;
 
  private:
   void publish(TestRun run, const SealHash& previous) {
     run.open.previous_seal = previous;
     run.open.secret_id.data.fill(7);
     const RunId id = id_as<RunId>(*record_id(sign(run.open)));
+    sealers[id] = run.sealer;
     std::string ids;
     for (TestRun::Bundle& bundle : run.bundles) {
       const Bytes meta = bundle.meta->encode();
