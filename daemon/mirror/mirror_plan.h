@@ -24,7 +24,7 @@ struct MirrorPatience {
   std::chrono::milliseconds write_turn{3000}, write_most{60000};
   std::chrono::minutes refused{10};         // an object that is not what the publisher signed
   std::chrono::milliseconds again{10000};   // one that could not be had
-  std::chrono::minutes probe{60};           // whether it can still be written to
+  std::chrono::minutes probe{60};           // whether it can still be read and written
 };
 
 // What has been wanted since `since` may be taken from the mirror by the node at this place in the line.

@@ -55,7 +55,7 @@ void MirrorReader::tick() {
 void MirrorReader::look_for_records() {
   const SteadyTime now = host_.now();
   const bool nothing = host_.log().highest_sealed().value() == 0;
-  if (!greeted_) return greet();
+  if (!greeted_ || now - *greeted_ >= patience_.probe) return greet();
   if (!nothing && host_.hears_trainer()) {
     lonely_.reset();
     return;
@@ -63,7 +63,9 @@ void MirrorReader::look_for_records() {
   if (!lonely_) lonely_ = now;
   if (reading_ || !records_.empty()) return;
   if (!turn_has_come(now, *lonely_, patience_.records, host_.place(), patience_.turn)) return;
-  if (polled_ && now - *polled_ < (nothing ? patience_.first_poll : patience_.poll)) return;
+  // What the first in line finds it passes on: the others look more seldom.
+  const auto pause = (nothing ? patience_.first_poll : patience_.poll) * static_cast<int>(1 + std::min<std::size_t>(host_.place(), 20));
+  if (polled_ && now - *polled_ < pause) return;
   polled_ = now;
   if (nothing) return read_records();
   reading_ = true;
@@ -76,7 +78,7 @@ void MirrorReader::look_for_records() {
               });
 }
 
-// Once, whether it is needed or not: that it cannot be read is to be heard of before the day on which it must be.
+// Whether it is needed or not: that it cannot be read is to be heard of before the day on which it must be.
 void MirrorReader::greet() {
   if (reading_) return;
   reading_ = true;
@@ -84,7 +86,7 @@ void MirrorReader::greet() {
               [this, weak = std::weak_ptr<int>(alive_)](Result<Bytes> bytes) {
                 if (weak.expired()) return;
                 reading_ = false;
-                greeted_ = bytes.ok() || bytes.error().code == ErrorCode::not_found;
+                if (bytes.ok() || bytes.error().code == ErrorCode::not_found) greeted_ = host_.now();
               });
 }
 
@@ -147,6 +149,7 @@ void MirrorReader::refuse(const BundleId& bundle, Version version, const Error& 
 }
 
 void MirrorReader::fetch_metas() {
+  if (running_ >= kAtOnce) return;
   const SteadyTime now = host_.now();
   for (const MirrorHost::MetaWanted& wanted : host_.metas_wanted()) {
     if (running_ >= kAtOnce) return;
@@ -167,6 +170,7 @@ void MirrorReader::fetch_metas() {
 }
 
 void MirrorReader::fetch_chunks() {
+  if (running_ >= kAtOnce) return;
   const SteadyTime now = host_.now();
   for (const MirrorHost::ChunksWanted& wanted : host_.chunks_wanted()) {
     const auto& bundle = wanted.bundle;

@@ -39,7 +39,7 @@ class MirrorReader {
   const MirrorPatience& patience_;
   MirrorNames names_;
   std::optional<SteadyTime> lonely_, polled_;  // since when nobody tells news; when the mirror was asked last
-  bool greeted_ = false;
+  std::optional<SteadyTime> greeted_;          // when it was found to be readable
   bool reading_ = false;                       // the hint or the records
   std::deque<Bytes> records_;                  // read, not yet judged
   unsigned running_ = 0;

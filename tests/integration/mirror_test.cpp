@@ -271,6 +271,23 @@ TEST_F(MirrorTest, AnObjectThatIsNotWhatWasSignedIsNamedAndPeersGiveTheRest) {
   EXPECT_TRUE(region_serves(1, 2, step(1)));
 }
 
+TEST_F(MirrorTest, ATrainerThatHasLostItsSlotsGoesOnFromTheMirror) {
+  fs::create_directories(mirror());
+  publish(folder_url(), 2, 1);
+  fleet.stop_all();
+  for (const char* lost : {"slots", "records", "bundles", "current", "bytes"}) {
+    fs::remove_all(fleet.folder("trainer") / "state" / "channels" / "policy" / lost);
+  }
+  fleet.start("trainer");
+  ASSERT_TRUE(until([&] { return active_on("trainer") == 2; })) << events_of("trainer");
+  Ran seeded = fleet.seed(step(2));
+  ASSERT_EQ(seeded.exit_code, 0) << seeded.err;
+  EXPECT_EQ(seeded.json["version"], 3);
+  EXPECT_EQ(seeded.json["kind"], "delta");
+  EXPECT_TRUE(same_tree(step(2), fleet.current("trainer")));
+  EXPECT_TRUE(until([&] { return version_in_mirror() == 3; })) << events_of("trainer");
+}
+
 TEST_F(MirrorTest, ASlabThatIsDamagedInBothSlotsComesFromTheMirror) {
   fs::create_directories(mirror());
   publish(folder_url(), 2, 1);
