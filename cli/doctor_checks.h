@@ -43,6 +43,8 @@ void check_hooks(const Config& config, const std::function<bool()>& stop, Findin
 
 // What the running daemon knows.
 void check_channels(const api::StatusReply& status, Findings& findings);
+// Shared storage, as the daemon finds it: it alone has the rights and the credentials.
+void check_mirror(const api::StatusReply& status, Findings& findings);
 void check_clocks(const api::StatusReply& status, Findings& findings);
 // Reads the active slot of each channel and compares it with what the publisher signed: the next delta starts from it.
 void check_active_slots(const api::StatusReply& status, const std::function<bool()>& stop, Findings& findings);

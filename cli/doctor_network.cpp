@@ -136,6 +136,23 @@ void check_channels(const api::StatusReply& status, Findings& findings) {
   }
 }
 
+void check_mirror(const api::StatusReply& status, Findings& findings) {
+  const api::MirrorStatus& mirror = status.mirror;
+  if (mirror.url.empty()) return;
+  if (!mirror.problem.empty()) {
+    findings.push_back({"mirror", Verdict::bad, mirror.problem,
+                        "daemon/docs/OPERATING.md, Shared storage: address, rights and credentials; under systemd a folder needs "
+                        "ReadWritePaths="});
+  } else if (mirror.last_success_ms == 0) {
+    findings.push_back({"mirror", Verdict::warning, mirror.url + " has not answered yet", "ask again in a minute"});
+  } else if (mirror.refused > 0) {
+    findings.push_back({"mirror", Verdict::bad, std::to_string(mirror.refused) + " objects in " + mirror.url + " are not what the publisher signed",
+                        "p2pw log names them; delete them there, and a node that writes puts them back after its restart"});
+  } else {
+    findings.push_back({"mirror", Verdict::good, mirror.url + " answers, " + (mirror.writes ? "can be written to" : "is only read"), ""});
+  }
+}
+
 void check_clocks(const api::StatusReply& status, Findings& findings) {
   double limit = std::chrono::duration<double, std::milli>(limits::kMaxClockCorrection).count();
   double worst = 0;

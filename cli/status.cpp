@@ -53,6 +53,23 @@ std::string channels(const api::StatusReply& status) {
   return text;
 }
 
+std::string mirror(const api::StatusReply& status) {
+  const api::MirrorStatus& m = status.mirror;
+  if (m.url.empty()) return "";
+  std::string text = "\nmirror " + m.url + "  " + (m.writes ? "read and written" : "read only");
+  if (m.version > 0) text += "  holds " + version_text(m.version);
+  text += "  read " + human_bytes(m.chunk_bytes_read + m.other_bytes_read) + "  written " + human_bytes(m.bytes_written);
+  if (m.last_success_ms == 0) {
+    text += "  has not answered yet";
+  } else if (status.now_ms > m.last_success_ms) {
+    text += "  answered " + human_seconds(static_cast<double>(status.now_ms - m.last_success_ms) / 1000) + " ago";
+  }
+  text += "\n";
+  if (m.refused > 0) text += "  refused: " + std::to_string(m.refused) + " objects are not what the publisher signed; p2pw log tells which\n";
+  if (!m.problem.empty()) text += "  problem: " + m.problem + "\n";
+  return text;
+}
+
 std::string regions(const api::StatusReply& status) {
   Table table({"channel", "region", ">nodes", ">active", ">staged", ">offline", "slowest"});
   for (const RegionSummary& r : by_region(status)) {
@@ -144,7 +161,7 @@ Status status(const Options& options, Console& console) {
   P2PW_TRY(api::StatusReply reply, daemon.status());
   std::size_t all = options.all ? SIZE_MAX : 0;
   console.answer(api::to_json(reply),
-                 heading(reply) + channels(reply) + regions(reply) + nodes(reply, std::max(all, kNodesShown)) + staleness(reply) +
+                 heading(reply) + channels(reply) + mirror(reply) + regions(reply) + nodes(reply, std::max(all, kNodesShown)) + staleness(reply) +
                      links(reply, std::max(all, kLinksShown)) + copies(reply, std::max(all, kVersionsShown)));
   return {};
 }

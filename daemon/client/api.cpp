@@ -76,6 +76,18 @@ template <class V> void fields(V& v, CopyStatus& s) {
   v("used_bytes", s.used_bytes);
   v("duplicate_bytes", s.duplicate_bytes);
 }
+template <class V> void fields(V& v, MirrorStatus& s) {
+  v("url", s.url);
+  v("writes", s.writes);
+  v("version", s.version);
+  v("chunk_bytes_read", s.chunk_bytes_read);
+  v("other_bytes_read", s.other_bytes_read);
+  v("bytes_written", s.bytes_written);
+  v("refused", s.refused);
+  v("failures", s.failures);
+  v("last_success_ms", s.last_success_ms);
+  v("problem", s.problem);
+}
 template <class V> void fields(V& v, StatusReply& s) {
   v("node", s.node);
   v("name", s.name);
@@ -89,6 +101,7 @@ template <class V> void fields(V& v, StatusReply& s) {
   v("links", s.links);
   v("copies", s.copies);
   v("staleness", s.staleness);
+  v("mirror", s.mirror);
 }
 template <class V> void fields(V& v, PeerStatus& s) {
   v("node", s.node);
@@ -233,6 +246,11 @@ class JsonWriter {
     }
     json[key] = std::move(list);
   }
+  void operator()(const char* key, MirrorStatus& value) {
+    JsonWriter writer;
+    fields(writer, value);
+    json[key] = std::move(writer.json);
+  }
   Json json = Json::object();
 };
 
@@ -274,6 +292,14 @@ class JsonReader {
       fields(reader, values.emplace_back());
       if (problem_.empty()) problem_ = reader.problem();
     }
+  }
+  void operator()(const char* key, MirrorStatus& value) {
+    const Json* found = find(key);
+    if (found == nullptr) return;
+    if (!found->is_object()) return wrong(key, "an object");
+    JsonReader reader(*found, path_ + "." + key);
+    fields(reader, value);
+    problem_ = reader.problem();
   }
   const std::string& problem() const { return problem_; }
 

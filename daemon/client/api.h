@@ -116,6 +116,20 @@ struct Staleness {
   double seconds_max = 0;
 };
 
+// What this daemon has had to do with shared storage since its start. Without one the URL is empty.
+struct MirrorStatus {
+  std::string url;
+  bool writes = false;                 // keeps it filled, in turn with others
+  std::uint64_t version = 0;           // newest version that it is known to hold; 0: not known to this daemon
+  std::uint64_t chunk_bytes_read = 0;  // payload of bundles
+  std::uint64_t other_bytes_read = 0;  // metas, records
+  std::uint64_t bytes_written = 0;
+  std::uint64_t refused = 0;           // objects that are not what the publisher signed
+  std::uint64_t failures = 0;
+  std::uint64_t last_success_ms = 0;
+  std::string problem;                 // of the last call that failed; empty after one that did not
+};
+
 struct StatusReply {
   std::string node, name, region, role, software;
   std::uint64_t started_ms = 0;
@@ -125,6 +139,7 @@ struct StatusReply {
   std::vector<LinkStatus> links;
   std::vector<CopyStatus> copies;
   std::vector<Staleness> staleness;
+  MirrorStatus mirror;
 };
 
 // A member of the fleet, and why there is or is no traffic with it.

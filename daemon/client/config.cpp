@@ -257,12 +257,21 @@ void check_whole(TomlTable& top, const Config& config) {
   }
 }
 
+void read_mirror(TomlTable& top, const std::filesystem::path& base, Config& config) {
+  std::string credentials;
+  top.parsed("mirror", config.mirror, [](const std::string& s) { return parse_mirror_url(s); });
+  top.flag("mirror_write", config.mirror_write);
+  top.text("mirror_credentials", credentials);
+  if (!credentials.empty()) config.mirror_credentials = base / credentials;
+}
+
 void read_all(TomlTable& top, const std::filesystem::path& base, Config& config) {
   std::string state = config.state.string();
   top.text("state", state);
   config.state = base / state;
   if (state.empty()) top.wrong("state", "must be a folder");
   top.integer("threads", config.threads, 0, 1024);
+  read_mirror(top, base, config);
   top.require("node");
   top.table("node", [&](TomlTable& t) { read_node(t, config.node); });
   top.table("listen", [&](TomlTable& t) { read_listen(t, config.node, config.listen); });
@@ -303,6 +312,10 @@ std::filesystem::path Config::api_socket() const { return api.socket.empty() ? p
 
 std::filesystem::path Config::publish_socket() const {
   return api.publish_socket.empty() ? paths().publish_socket() : api.publish_socket;
+}
+
+std::filesystem::path Config::mirror_credentials_file() const {
+  return mirror_credentials.empty() ? paths().mirror_credentials() : mirror_credentials;
 }
 
 Result<Config> parse_config(std::string_view text, const std::string& origin) {

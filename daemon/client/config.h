@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/client/hook_config.h"
+#include "daemon/client/mirror_url.h"
 #include "daemon/client/paths.h"
 #include "protocol/ids.h"
 #include "protocol/signing.h"
@@ -122,6 +123,9 @@ struct Config {
   std::filesystem::path file;  // where it was read from; empty when made in memory
   std::filesystem::path state = kDefaultStateFolder;
   unsigned threads = 0;  // workers for hashing, decoding, patching; 0 = one a core
+  MirrorUrl mirror;      // shared storage; none = there is none
+  bool mirror_write = true;  // keeps it filled, in turn with others; a web server is never written to
+  std::filesystem::path mirror_credentials;  // defaults to mirror.credentials in the state folder
   NodeConfig node;
   ListenConfig listen;
   std::vector<BootstrapConfig> bootstrap;
@@ -138,6 +142,7 @@ struct Config {
   std::filesystem::path channel_root(const Channel& name) const;  // `root`, or its default
   std::filesystem::path api_socket() const;
   std::filesystem::path publish_socket() const;
+  std::filesystem::path mirror_credentials_file() const;
 };
 
 // Errors: not_found (no such file), io, config.

@@ -151,6 +151,9 @@ std::string write(const Config& config, bool all) {
   Writer w(all);
   w.put("state", config.state.string());
   w.put("threads", std::uint64_t{config.threads}, std::uint64_t{0});
+  w.put_if("mirror", config.mirror.text, bool(config.mirror));
+  w.put("mirror_write", config.mirror_write, true);
+  w.put_if("mirror_credentials", config.mirror_credentials_file().string(), (w.all() && config.mirror) || !config.mirror_credentials.empty());
   write_node(w, config.node);
   write_listen(w, config.listen);
   for (const BootstrapConfig& entry : config.bootstrap) write_bootstrap(w, entry);

@@ -5,6 +5,7 @@
 //     fleet/NNNN.secret            0600, fleet secrets (fleet_secrets.h); the highest number is the current one
 //     enrolments                   0600, tokens that were given out and are still open (protocol/enrolment.h)
 //     enrolment.pending            0600, the token that `join` was given, until the daemon has enrolled
+//     mirror.credentials           0600, access to an S3 store, where the mirror is one
 //     channels/C/slots/            the two slots and `current`, unless the channel has a `root`
 //     channels/C/records/          the log of signed records
 //     channels/C/bundles/          bundle files and metas
@@ -32,6 +33,7 @@ class StatePaths {
   std::filesystem::path fleet() const { return root_ / "fleet"; }
   std::filesystem::path enrolments() const { return root_ / "enrolments"; }
   std::filesystem::path enrolment_pending() const { return root_ / "enrolment.pending"; }
+  std::filesystem::path mirror_credentials() const { return root_ / "mirror.credentials"; }
   std::filesystem::path channel(const Channel& c) const { return root_ / "channels" / c.str(); }
   std::filesystem::path records(const Channel& c) const { return channel(c) / "records"; }
   std::filesystem::path bundles(const Channel& c) const { return channel(c) / "bundles"; }

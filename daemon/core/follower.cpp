@@ -259,7 +259,7 @@ void Follower::drop_bundles(const RunId& run) {
   auto it = bundles_of_.find(run);
   if (it == bundles_of_.end()) return;
   remove_bundles(it->second);
-  for (const BundleId& id : it->second) known_[id].open = false;
+  for (const BundleId& id : it->second) known_[id].open = false, known_[id].asked = 0;
 }
 
 void Follower::give_up_run(const RunId& run) { drop_run(run); }
@@ -379,6 +379,7 @@ void Follower::tick() {
     const Run* run = log_.run(known.run);
     if (run == nullptr || !exchange_->wants(*run)) continue;
     known.asked_at = now;
+    if (known.asked == 0) known.first_asked = now;
     host_.want_meta(id, ++known.asked % 2 == 0);
   }
   if (retry_at_ && now >= *retry_at_) {

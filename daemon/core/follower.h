@@ -21,6 +21,7 @@
 #include "daemon/core/slab_exchange.h"
 #include "daemon/core/sparse_maker.h"
 #include "daemon/core/work_pool.h"
+#include "daemon/mirror/mirror_slab.h"
 #include "daemon/spread/world.h"
 #include "protocol/channel_log.h"
 #include "protocol/links.pb.h"
@@ -108,6 +109,24 @@ class Follower : private RebuildEvents, private ActivationEvents {
   bool knows_bundle(const BundleId& bundle) const { return known_.contains(bundle); }
   // Records that let a peer understand this bundle: its run's `open`, then its own.
   std::vector<Bytes> introduction(const BundleId& bundle) const;
+  // Metas that links have been asked for in vain, since when; and bundles of wanted runs that are not whole here.
+  struct AwaitedMeta {
+    BundleId id;
+    BundleRecord record;
+    BundlePlace place;
+    SteadyTime since;
+  };
+  std::vector<AwaitedMeta> awaited_metas() const;
+  std::vector<std::shared_ptr<StoredBundle>> unfinished_bundles() const;
+  // Slabs that are damaged here and that no neighbour gives: where their frames are.
+  struct StrandedSlab {
+    SlabWay way;
+    SteadyTime since;
+  };
+  std::vector<StrandedSlab> stranded_slabs() const;
+  void slab_arrived(std::uint32_t slab, Bytes bytes, const Digest& digest) {
+    rebuilder_->slab_arrived(slab, std::move(bytes), digest);
+  }
   // Pull on connect: what this node has of the log, and what a peer that has so much lacks.
   void fill_wanted(wire::RecordsWanted& wanted) const;
   std::vector<Bytes> missing_for(const wire::RecordsWanted& wanted) const;
@@ -171,7 +190,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
     RunId run;
     BundleIndex index;
     SteadyTime known_at{};
-    SteadyTime asked_at{};
+    SteadyTime asked_at{}, first_asked{};
     int asked = 0;
     bool open = false;
   };
@@ -183,6 +202,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
   void run_sealed(const Run& run);
   void drop_run(const RunId& run);
   void drop_bundles(const RunId& run);
+  std::vector<SlabWay::Step> steps_to(Version version) const;
   Status open_bundle(const BundleId& id, ByteView meta);
   void chunk_is_here(const BundleId& bundle, ChunkIndex chunk);
   void remove_bundles(const std::vector<BundleId>& bundles);

@@ -249,6 +249,25 @@ void spreading(Node& node, Text& out) {
   }
 }
 
+void mirror(Node& node, Text& out) {
+  if (node.mirror() == nullptr) return;
+  const MirrorStats& stats = node.mirror()->stats();
+  out.family("p2pw_mirror_bytes_total", "counter", "Bytes from and to shared storage");
+  out.sample("p2pw_mirror_bytes_total", "direction=\"read\",kind=\"chunk\"", stats.chunk_bytes_read);
+  out.sample("p2pw_mirror_bytes_total", "direction=\"read\",kind=\"other\"", stats.other_bytes_read);
+  out.sample("p2pw_mirror_bytes_total", "direction=\"written\",kind=\"all\"", stats.bytes_written);
+  out.family("p2pw_mirror_failures_total", "counter", "Calls to shared storage that failed, by reason");
+  for (auto& [code, count] : stats.failures) out.sample("p2pw_mirror_failures_total", fmt::format("code=\"{}\"", code), count);
+  out.family("p2pw_mirror_refused_total", "counter", "Objects in shared storage that are not what the publisher signed");
+  out.sample("p2pw_mirror_refused_total", "", stats.refused);
+  out.family("p2pw_mirror_success_timestamp_seconds", "gauge", "When shared storage answered last");
+  if (stats.last_success) out.sample("p2pw_mirror_success_timestamp_seconds", "", static_cast<double>(to_millis(*stats.last_success)) / 1000);
+  out.family("p2pw_mirror_version", "gauge", "Newest version that shared storage is known to hold; only where this node writes");
+  for (auto& [channel, mirror] : node.mirrors()) {
+    if (mirror->version().value() != 0) out.sample("p2pw_mirror_version", fmt::format("channel=\"{}\"", channel.str()), mirror->version().value());
+  }
+}
+
 }  // namespace
 
 std::string metrics_text(Node& node) {
@@ -262,6 +281,7 @@ std::string metrics_text(Node& node) {
   links(node, out);
   link_paths(node, out);
   spreading(node, out);
+  mirror(node, out);
   out.family("p2pw_start_time_seconds", "gauge", "When this daemon started");
   out.sample("p2pw_start_time_seconds", "", static_cast<double>(to_millis(node.started())) / 1000);
   out.family("p2pw_members", "gauge", "Live members of the fleet, this one included");

@@ -42,6 +42,7 @@ Result<std::unique_ptr<Node>> Node::start(boost::asio::io_context& io, Config co
   P2PW_CHECK(node->open_state());
   P2PW_CHECK(node->open_links(std::move(swarm)));
   P2PW_CHECK(node->open_channels());
+  node->open_mirror();
   P2PW_CHECK(node->open_servers());
   node->roster_->start(node->steady_now());
   for (auto& [channel, follower] : node->followers_) follower->resume();
@@ -56,6 +57,8 @@ Node::~Node() {
   api_.reset();
   publish_server_.reset();
   head_signers_.clear();
+  mirrors_.clear();
+  mirror_.reset();
   swarm_.reset();
   puts_.reset();
   pool_.reset();  // waits for what runs, so nothing posts to followers that are gone
@@ -66,6 +69,7 @@ void Node::shutdown(const std::string& reason) {
   timer_.cancel();
   api_.reset();
   publish_server_.reset();
+  if (mirror_) mirror_->stop();
   hub_->shutdown(reason);
 }
 
@@ -203,6 +207,7 @@ void Node::tick() {
   spread_->tick();
   if (!swarm_again_.empty()) add_failed_bundles();
   for (auto& [channel, follower] : followers_) follower->tick();
+  for (auto& [channel, mirror] : mirrors_) mirror->tick();
   for (auto& signer : head_signers_) signer->tick(wall_now());
   if (publisher_) publisher_->tick();
   if (ticks_ % 50 == 1) {

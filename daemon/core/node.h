@@ -18,6 +18,7 @@
 #include "daemon/core/fleet_states.h"
 #include "daemon/core/follower.h"
 #include "daemon/core/head_signer.h"
+#include "daemon/core/node_mirror.h"
 #include "daemon/core/peer_budget.h"
 #include "daemon/core/publisher.h"
 #include "daemon/core/recent_set.h"
@@ -56,6 +57,11 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   std::map<Channel, std::unique_ptr<Follower>>& followers() { return followers_; }
   Follower* follower(const Channel& channel);
   Publisher* publisher() { return publisher_.get(); }
+  // Shared storage; null when none is configured.
+  const MirrorAccess* mirror() const { return mirror_.get(); }
+  const std::map<Channel, std::unique_ptr<ChannelMirror>>& mirrors() const { return mirrors_; }
+  // A meta that came from no link, and that the neighbours lack too.
+  Status take_outside_meta(Follower& follower, const BundleId& bundle, Bytes meta);
   WallTime started() const { return started_; }
   // Trainer: a new fleet secret for every member but those named; or, with `finish`, the end of the old one for links.
   Result<api::RotateReply> rotate_secret(const api::RotateRequest& request);
@@ -104,6 +110,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   Status open_state();
   Status open_links(SwarmFactory swarm);
   Status open_channels();
+  void open_mirror();
   Status open_servers();
   void enrol();
   void enrolled(Result<wire::EnrolReply> reply);
@@ -170,6 +177,8 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   std::unique_ptr<Roster> roster_;
   std::unique_ptr<Spread> spread_;
   std::map<Channel, std::unique_ptr<Follower>> followers_;
+  std::unique_ptr<MirrorAccess> mirror_;
+  std::map<Channel, std::unique_ptr<ChannelMirror>> mirrors_;
   std::vector<std::unique_ptr<HeadSigner>> head_signers_;
   std::unique_ptr<Publisher> publisher_;
   std::unique_ptr<ApiServer> api_;

@@ -171,6 +171,7 @@ api::StatusReply status(Node& node) {
     if (Follower* follower = node.follower(channel)) copy.used_bytes = follower->used_bytes(version);
     r.copies.push_back(copy);
   }
+  r.mirror = mirror_status(node);
   return r;
 }
 

@@ -128,6 +128,9 @@ std::vector<Need> Node::seen_lately(const Channel& channel) const {
     if (!here || state.channel() != channel.str() || state.version_active() == 0 || state.at_ms() < since) continue;
     needs.push_back({"node " + state.name(), Version(state.version_active())});
   }
+  if (auto mirror = mirrors_.find(channel); mirror != mirrors_.end()) {
+    if (auto need = mirror->second->need()) needs.push_back(std::move(*need));
+  }
   return needs;
 }
 

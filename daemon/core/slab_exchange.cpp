@@ -170,11 +170,22 @@ void SlabExchange::slab_lost(const RebuildEvents::LostSlab& lost, SteadyTime now
   auto& wanted = lost_[lost.slab];
   wanted.clear();
   for (const auto& [version, digest] : lost.wanted) wanted[version] = digest;
+  if (!lost.expected) lost_since_.try_emplace(lost.slab, now);
   fetch_.want(SlabId::tensor(lost.slab));
+}
+
+std::vector<SlabExchange::Stranded> SlabExchange::stranded() const {
+  std::vector<Stranded> out;
+  for (const auto& [slab, since] : lost_since_) {
+    auto lost = lost_.find(slab);
+    if (lost != lost_.end()) out.push_back({slab, lost->second, since});
+  }
+  return out;
 }
 
 void SlabExchange::slab_mended(std::uint32_t slab) {
   lost_.erase(slab);
+  lost_since_.erase(slab);
   fetch_.forget(SlabId::tensor(slab));
   auto giver = givers_.find(slab);
   if (giver == givers_.end()) return;

@@ -49,6 +49,13 @@ class SlabExchange {
   void certified() { origins_.clear(); }
   void blame(const NodeKey& peer, const std::string& what, SteadyTime now);
 
+  // Slabs that are damaged here, what they may come back as, and since when nobody has given them.
+  struct Stranded {
+    std::uint32_t slab = 0;
+    std::map<Version, Digest> wanted;
+    SteadyTime since;
+  };
+  std::vector<Stranded> stranded() const;
   // Bundles of this run should be fetched here.
   bool wants(const Run& run) const;
   // Nodes that have pinned a lineage.
@@ -76,6 +83,7 @@ class SlabExchange {
   std::set<RunId> lineage_;             // nobody has anything: the way from nothing, over the WAN
   Version lineage_start_, lineage_end_;
   std::map<std::uint32_t, std::map<Version, Digest>> lost_;  // what a lost slab may come back as
+  std::map<std::uint32_t, SteadyTime> lost_since_;           // of those that are no part of a copy
   std::map<std::uint32_t, NodeKey> givers_;                  // of slabs that are being put in place
   std::map<std::uint32_t, NodeKey> origins_;                 // of slabs that no certificate has vouched for yet
   std::map<NodeKey, std::pair<Version, SteadyTime>> pins_;

@@ -70,6 +70,7 @@ void Intake::chunk_held(const BundleId& bundle, ChunkIndex chunk, const NodeKey*
   if (from) {
     entry.tried.clear();
     heard_[*from] = world_.now();
+    entry.dry.reset();
   }
   if (entry.held.full()) enter(entry, State::done);
 }
@@ -110,6 +111,7 @@ void Intake::stand_back(Entry& entry, const Lease& holder) {
   entry.feeding.reset();
   entry.offered.reset();
   entry.upstream.reset();
+  entry.dry.reset();
   enter(entry, State::idle);
 }
 
@@ -163,6 +165,7 @@ void Intake::granted(const NodeKey& from, const BundleId& bundle, Epoch epoch, b
     entry.epoch = std::max(entry.epoch, epoch);
     region_.hear(bundle, {world_.self().key, entry.epoch});
     entry.upstream = entry.feeding = from;
+    entry.dry.reset();
     entry.progress = world_.now();
     enter(entry, entry.held.full() ? State::done : State::receiving);
     announce(entry);
@@ -202,6 +205,7 @@ void Intake::recalled(const NodeKey& from, const BundleId& bundle) {
     if (is_gateway(bundle)) region_.drop(bundle);
     entry.feeding.reset();
     entry.upstream.reset();
+    entry.dry.reset();
     if (entry.state != State::done) enter(entry, State::idle);
   }
   decline(from, entry, own);
@@ -313,6 +317,7 @@ void Intake::ask_upstream(Entry& entry) {
   }
   auto candidates = upstreams(entry);
   if (candidates.empty()) {
+    if (!entry.dry) entry.dry = world_.now();
     entry.tried.clear();
     entry.upstream.reset();
     enter(entry, State::asking);  // step() tries again after a while
@@ -390,6 +395,30 @@ void Intake::step(Entry& entry) {
 
 void Intake::tick() {
   for (auto& [id, entry] : open_) step(*entry);
+}
+
+std::vector<Intake::Dry> Intake::dry() const {
+  std::vector<Dry> out;
+  for (auto& [id, entry] : open_) {
+    if (!entry->dry || !is_gateway(id)) continue;
+    ChunkSet missing = entry->held.complement();
+    missing -= entry->region_held;
+    out.push_back({id, std::move(missing), *entry->dry});
+  }
+  return out;
+}
+
+std::vector<Intake::Quiet> Intake::quiet() const {
+  std::vector<Quiet> out;
+  for (auto& [id, entry] : open_) {
+    if (entry->state == State::idle && !is_gateway(id)) out.push_back({id, std::max(entry->progress, entry->since)});
+  }
+  return out;
+}
+
+void Intake::claim(const BundleId& bundle) {
+  auto it = entries_.find(bundle);
+  if (it != entries_.end() && it->second.state == State::idle) begin(it->second, region_.floor(bundle).next());
 }
 
 std::vector<Intake::View> Intake::views() const {

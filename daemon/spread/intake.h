@@ -45,6 +45,21 @@ class Intake {
   void tick();
 
   bool is_gateway(const BundleId& bundle) const;
+  // Bundles that this node is to take in and that nobody outside gives, since when, and what the region lacks of them.
+  struct Dry {
+    BundleId bundle;
+    ChunkSet missing;
+    SteadyTime since;
+  };
+  std::vector<Dry> dry() const;
+  // Bundles that a neighbour is to take in, and of which nothing has come since.
+  struct Quiet {
+    BundleId bundle;
+    SteadyTime since;
+  };
+  std::vector<Quiet> quiet() const;
+  // Takes the lease from a neighbour that gets nowhere.
+  void claim(const BundleId& bundle);
   std::optional<Lease> holder(const BundleId& bundle) const { return region_.current(bundle); }
   struct View {
     BundleId bundle;
@@ -69,6 +84,7 @@ class Intake {
     Epoch epoch;
     SteadyTime since{};     // of the state
     SteadyTime progress{};  // last chunk, by whatever way
+    std::optional<SteadyTime> dry;   // since when nobody outside has had anything to give
   };
 
   static const char* name_of(State state);

@@ -38,6 +38,7 @@ class Spread {
   bool is_gateway(const BundleId& bundle) const { return intake_.is_gateway(bundle); }
   const Feeds& feeds() const { return feeds_; }
   const Intake& intake() const { return intake_; }
+  void claim(const BundleId& bundle) { intake_.claim(bundle); }
 
  private:
   struct Entry {

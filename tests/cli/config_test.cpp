@@ -46,6 +46,7 @@ TEST(Config, DefaultsAreFilledIn) {
 TEST(Config, EveryKeyIsReadAndWrittenAgain) {
   std::string text =
       "state = \"st\"\nthreads = 3\n"
+      "mirror = \"s3://weights/fleet-1?endpoint=http://10.0.0.9:9000\"\nmirror_write = false\nmirror_credentials = \"aws\"\n"
       "[node]\nname = \"gpu \\\"7\\\"\"\nregion = \"eu\"\nrole = \"trainer\"\nbootstrap = true\n"
       "[listen]\naddress = \"0.0.0.0\"\nport = 5000\nswarm_port = 0\nadvertise = \"t.example\"\n"
       "[[bootstrap]]\naddress = \"t2.example\"\nport = 5001\nkey = \"" + kNodeKey + "\"\nregion = \"us\"\ntrainer = true\n"
@@ -68,6 +69,9 @@ TEST(Config, EveryKeyIsReadAndWrittenAgain) {
   EXPECT_EQ(config->channels.at(0).activate.interval.count(), 90);
   EXPECT_EQ(config->tree.fan_out, 3u);
   EXPECT_EQ(config->allow.at(0).region.str(), "us");
+  EXPECT_EQ(config->mirror.base, "http://10.0.0.9:9000/weights/fleet-1");
+  EXPECT_FALSE(config->mirror_write);
+  EXPECT_EQ(config->mirror_credentials_file(), "/srv/aws");
   for (bool all : {true, false}) {
     std::string written = all ? to_toml(*config) : to_short_toml(*config);
     auto again = parse_config(written, "/srv/p2pw.toml");
@@ -91,6 +95,14 @@ TEST(Config, ErrorsNameFileLineKeyAndReason) {
   Error error = error_of("[node]\nregion = \"eu\"\n[links]\nstripes = 0\n");
   EXPECT_EQ(error.code, ErrorCode::config);
   EXPECT_EQ(error.message, "/etc/x.toml:4: links.stripes: must be a whole number from 1 to 64");
+}
+
+TEST(Config, AMirrorHoldsNoPassword) {
+  Error error = error_of("mirror = \"https://me:secret@weights.example\"\n[node]\nregion = \"eu\"\n");
+  EXPECT_EQ(error.code, ErrorCode::config);
+  EXPECT_NE(error.message.find("/etc/x.toml:1: mirror: "), std::string::npos) << error.message;
+  EXPECT_NE(error.message.find("mirror_credentials"), std::string::npos) << error.message;
+  EXPECT_EQ(error.message.find("secret"), std::string::npos) << error.message;
 }
 
 TEST(Config, UnknownKeysAreErrors) {

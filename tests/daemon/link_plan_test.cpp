@@ -56,6 +56,19 @@ TEST(LinkPlan, WithoutARegionalBootstrapTheConfiguredAddressIsNeeded) {
   EXPECT_TRUE(plan.peers.contains(fleet.members[0].key));  // sole node of its region: its gateway, so links far
 }
 
+TEST(LinkPlan, ABootstrapDaemonThatKnowsNoOtherLooksForTheFleet) {
+  Fleet fleet(2);
+  const Member self = fleet.members[1];
+  ASSERT_TRUE(self.bootstrap);
+  EXPECT_FALSE(plan_links(self, fleet.members, fleet.channels, 4).needs_configured);
+  // Its region's others are there, the trainer and the other region are not.
+  std::vector<Member> region;
+  for (const Member& m : fleet.members) {
+    if (m.region == self.region) region.push_back(m);
+  }
+  EXPECT_TRUE(plan_links(self, region, fleet.channels, 4).needs_configured);
+}
+
 TEST(LinkPlan, BothEndsOfALinkAcrossRegionsWantIt) {
   Fleet fleet(40);
   for (std::size_t i = 0; i < fleet.members.size(); ++i) {
