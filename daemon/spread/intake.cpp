@@ -263,6 +263,9 @@ void Intake::peer_lost(const NodeKey& peer) {
 }
 
 void Intake::peer_up(const NodeKey& peer) {
+  // It failed over a link that is no more. Passed over for ever, the trainer would be asked by nobody, and two regions that
+  // turned to each other instead would wait for good.
+  for (auto& [id, entry] : entries_) entry.tried.erase(peer);
   for (const Member& m : world_.members()) {
     if (m.key != peer || m.region != world_.self().region) continue;
     for (auto& [id, entry] : entries_) {

@@ -182,6 +182,24 @@ TEST(Spread, RegionCutAndHealedCompletes) {
   EXPECT_LE(w.sim.copies_into("r2"), 1.02);
 }
 
+// A link of the trainer's breaks and is up again at once, several times over. The regions must not end up waiting for each
+// other while the trainer, which has everything, is asked by nobody.
+TEST(Spread, LinksThatBreakForAMomentStopNothing) {
+  for (int round = 0; round < 6; ++round) {
+    TwoRegions w;
+    w.publish(6, 128);
+    SpreadSim::Node& trainer = *w.sim.nodes()[0];
+    for (std::size_t i = 1; i < w.sim.nodes().size(); ++i) {
+      SpreadSim::Node& node = *w.sim.nodes()[i];
+      auto lost = milliseconds(150 + 170 * round + 40 * static_cast<int>(i));
+      w.sim.at(lost, [&] { trainer.spread.peer_lost(node.key()), node.spread.peer_lost(trainer.key()); });
+      w.sim.at(lost + 50ms, [&] { trainer.spread.peer_up(node.key()), node.spread.peer_up(trainer.key()); });
+    }
+    EXPECT_TRUE(w.sim.run_until([&] { return w.complete(); }, 120s)) << "round " << round << ": r1 has " << w.held_share("r1")
+                                                                    << ", r2 " << w.held_share("r2");
+  }
+}
+
 // As after a cut: two upstreams feed one region with the same bundle, each through a node of its own.
 TEST(Spread, AGatewayThatReceivesWellKeepsItsBundle) {
   TwoRegions w;
