@@ -15,6 +15,7 @@ Join::Join(const ChannelLog& log, std::shared_ptr<ByteStore> store, Send send)
 void Join::ask(const NodeKey& peer) {
   wire::LinkMessage message;
   message.mutable_table_wanted()->set_channel(log_.verifier().channel().str());
+  told_.insert(peer);
   asked_.insert(peer);
   send_(peer, message);
 }
@@ -22,6 +23,7 @@ void Join::ask(const NodeKey& peer) {
 void Join::begin(const std::vector<NodeKey>& neighbours, SteadyTime now) {
   state_ = State::asking;
   since_ = now;
+  told_.clear();
   asked_.clear();
   answers_.clear();
   ahead_ = false;
@@ -140,7 +142,11 @@ void Join::peer_lost(const NodeKey& peer) {
 
 void Join::tick(const std::vector<NodeKey>& neighbours, SteadyTime now) {
   if (state_ == State::asking) {
-    bool heard_all = asked_.empty() && !neighbours.empty();
+    // Records may come from afar before the links of the region stand.
+    for (const NodeKey& peer : neighbours) {
+      if (!told_.contains(peer)) ask(peer);
+    }
+    bool heard_all = asked_.empty() && !told_.empty();
     if (heard_all || now - since_ >= kAnswers) choose(now);
   } else if (state_ == State::fetching && now - since_ >= kFetch) {
     answers_.erase(giver_);

@@ -67,6 +67,7 @@ class Join {
   Send send_;
   State state_ = State::idle;
   SteadyTime since_{};
+  std::set<NodeKey> told_;   // have been asked since the beginning
   std::set<NodeKey> asked_;  // and have not answered
   std::map<NodeKey, Answer> answers_;
   bool ahead_ = false;       // one of them holds a version that is not known here yet
