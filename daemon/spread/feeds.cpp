@@ -217,7 +217,7 @@ void Feeds::acked(const NodeKey& gateway, const BundleId& bundle, ChunkIndex chu
   if (it == feed->in_flight.end()) return;
   RegionFeeds& region = regions_[name];
   region.heard = world_.now();
-  region.pace.acked(gateway, it->second.bytes, world_.now());
+  region.pace.acked(gateway, it->second.bytes);
   region.credit.acked(it->second.bytes, world_.now(),
                       std::chrono::duration_cast<microseconds>(world_.now() - it->second.at), world_.round_trip(gateway));
   feed->in_flight.erase(it);
@@ -402,14 +402,10 @@ void Feeds::tick() {
 }
 
 void Feeds::relieve_slow(RegionFeeds& region) {
-  std::set<NodeKey> busy, laden;
+  std::set<NodeKey> busy;
   std::uint64_t chunk = 0;
   microseconds round_trip{0};
-  const Feed* any = nullptr;
   for (auto& [order, feed] : region.open) {
-    if (feed->state == State::unassigned || feed->state == State::declined) continue;
-    any = feed;
-    laden.insert(feed->lease.holder);
     ChunkSet ready = feed->wanted;
     ready &= feed->held;
     // A relay that waits for chunks itself says nothing about its gateways.
@@ -418,14 +414,7 @@ void Feeds::relieve_slow(RegionFeeds& region) {
     chunk = std::max<std::uint64_t>(chunk, feed->bundle.chunk_bytes);
     round_trip = std::max(round_trip, world_.round_trip(feed->lease.holder));
   }
-  bool idle = false;
-  if (any != nullptr) {
-    for (const NodeKey& key :
-         gateway_succession(any->bundle.place, any->region, world_.members(), options_.candidates)) {
-      idle = idle || (!laden.contains(key) && answers(key) && !region.pace.slow(key, world_.now()));
-    }
-  }
-  for (const NodeKey& gateway : region.pace.look(busy, idle, chunk, round_trip, world_.now())) relieve(region, gateway);
+  for (const NodeKey& gateway : region.pace.look(busy, chunk, round_trip, world_.now())) relieve(region, gateway);
 }
 
 // Gives what it has not been sent yet to others.
