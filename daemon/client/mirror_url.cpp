@@ -25,7 +25,8 @@ Result<std::string> web_address(const std::string& text) {
   std::size_t scheme = text.starts_with("https://") ? 8 : text.starts_with("http://") ? 7 : 0;
   if (scheme == 0) return wrong("\"" + text + "\" must begin with http:// or https://");
   const std::string rest = text.substr(scheme);
-  if (rest.find('@') != rest.npos) return wrong("a URL must not hold a name or password: they belong into mirror_credentials");
+  if (rest.find('@') != rest.npos)
+    return wrong("a URL must not hold a name or password: they belong into mirror_credentials");
   const std::string host = rest.substr(0, rest.find('/'));
   const std::string path = rest.substr(host.size());
   if (host.empty() || !plain(host, ":[]")) return wrong("\"" + text + "\" names no host");
@@ -99,7 +100,8 @@ Result<MirrorCredentials> parse_mirror_credentials(const std::string& text) {
   }
   const bool printable = plain(found.id, "/+=") && plain(found.secret, "/+=") && plain(found.session, "/+=");
   if (found.id.empty() || found.secret.empty() || !printable) {
-    return fail(ErrorCode::config, "must have the lines aws_access_key_id = ... and aws_secret_access_key = ..., as in ~/.aws/credentials");
+    return fail(ErrorCode::config,
+                "must have the lines aws_access_key_id = ... and aws_secret_access_key = ..., as in ~/.aws/credentials");
   }
   return found;
 }

@@ -82,7 +82,8 @@ std::vector<MirrorHost::ChunksWanted> ChannelMirror::chunks_wanted() const {
     for (Intake::Dry& dry : node_.spread().intake().dry()) {
       auto bundle = follower_.bundles().find(dry.bundle);
       const Run* run = bundle ? follower_.log().run(bundle->record.run) : nullptr;
-      if (run != nullptr && run->state() == RunState::sealed) wanted.push_back({std::move(bundle), std::move(dry.missing), dry.since});
+      if (run != nullptr && run->state() == RunState::sealed)
+        wanted.push_back({std::move(bundle), std::move(dry.missing), dry.since});
     }
   }
   std::sort(wanted.begin(), wanted.end(), [](auto& a, auto& b) {

@@ -24,7 +24,9 @@ class ChannelMirror : private MirrorHost {
   NodeKey self() const override;
   SteadyTime now() const override;
   WallTime wall_now() const override;
-  std::shared_ptr<const StoredBundle> stored(const BundleId& bundle) const override { return follower_.bundles().find(bundle); }
+  std::shared_ptr<const StoredBundle> stored(const BundleId& bundle) const override {
+    return follower_.bundles().find(bundle);
+  }
   std::vector<MetaWanted> metas_wanted() const override;
   std::vector<ChunksWanted> chunks_wanted() const override;
   std::vector<SlabWanted> slabs_wanted() const override;

@@ -80,8 +80,8 @@ class FolderStore : public MirrorStore {
   Status make_folders(const fs::path& parent) {
     std::error_code error;
     if (!fs::is_directory(folder_, error)) {
-      return fail(ErrorCode::unreachable, folder_.string() + ": is no folder" + (error ? ": " + error.message() : "") +
-                                              "; make it, or mount it");
+      return fail(ErrorCode::unreachable,
+                  folder_.string() + ": is no folder" + (error ? ": " + error.message() : "") + "; make it, or mount it");
     }
     fs::create_directories(parent, error);
     if (error) return fail(ErrorCode::io, parent.string() + ": cannot be made: " + error.message());

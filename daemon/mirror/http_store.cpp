@@ -14,7 +14,7 @@ namespace p2pw {
 namespace {
 
 constexpr long kConnectSeconds = 10;
-constexpr long kStallSeconds = 20;     // without a byte
+constexpr long kStallSeconds = 30;        // without a byte
 constexpr std::size_t kErrorText = 2048;  // of an error's body, for people
 
 struct CurlCleanup {
@@ -66,7 +66,8 @@ struct Transfer {
       return bytes;
     }
     if (bytes > transfer.request->most - answer.body.size()) {
-      transfer.failed = fail(ErrorCode::limit, "sends more than the " + std::to_string(transfer.request->most) + " bytes asked for");
+      transfer.failed =
+          fail(ErrorCode::limit, "sends more than the " + std::to_string(transfer.request->most) + " bytes asked for");
       return 0;
     }
     ByteView part = as_bytes(std::string_view(data, bytes));
@@ -114,20 +115,28 @@ std::string reason_in(const std::string& text) {
 ErrorCode code_of_status(long status) {
   switch (status) {
     case 401:
-    case 403: return ErrorCode::untrusted;
+    case 403:
+      return ErrorCode::untrusted;
     case 404:
-    case 410: return ErrorCode::not_found;
-    case 416: return ErrorCode::incomplete;
+    case 410:
+      return ErrorCode::not_found;
+    case 416:
+      return ErrorCode::incomplete;
     case 408:
-    case 504: return ErrorCode::timed_out;
+    case 504:
+      return ErrorCode::timed_out;
     case 429:
     case 500:
     case 502:
-    case 503: return ErrorCode::busy;
+    case 503:
+      return ErrorCode::busy;
     case 405:
-    case 501: return ErrorCode::unsupported;
-    case 507: return ErrorCode::no_space;
-    default: return ErrorCode::failed;
+    case 501:
+      return ErrorCode::unsupported;
+    case 507:
+      return ErrorCode::no_space;
+    default:
+      return ErrorCode::failed;
   }
 }
 
@@ -135,16 +144,22 @@ ErrorCode code_of_curl(CURLcode code) {
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
-    case CURLE_COULDNT_CONNECT: return ErrorCode::unreachable;
-    case CURLE_OPERATION_TIMEDOUT: return ErrorCode::timed_out;
+    case CURLE_COULDNT_CONNECT:
+      return ErrorCode::unreachable;
+    case CURLE_OPERATION_TIMEDOUT:
+      return ErrorCode::timed_out;
     case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CONNECT_ERROR: return ErrorCode::untrusted;
+    case CURLE_SSL_CONNECT_ERROR:
+      return ErrorCode::untrusted;
     case CURLE_PARTIAL_FILE:
     case CURLE_GOT_NOTHING:
     case CURLE_SEND_ERROR:
-    case CURLE_RECV_ERROR: return ErrorCode::incomplete;
-    case CURLE_ABORTED_BY_CALLBACK: return ErrorCode::interrupted;
-    default: return ErrorCode::failed;
+    case CURLE_RECV_ERROR:
+      return ErrorCode::incomplete;
+    case CURLE_ABORTED_BY_CALLBACK:
+      return ErrorCode::interrupted;
+    default:
+      return ErrorCode::failed;
   }
 }
 
@@ -160,7 +175,10 @@ class HttpStore : public MirrorStore {
       return fail(ErrorCode::unsupported, url_.text + ": a web server is only read, not written to");
     }
     auto answer = run({.method = "PUT", .name = name, .range = {}, .body = &body, .most = kErrorText});
-    return answer ? Status() : Status(answer.error());
+    if (answer) return {};
+    // There is no bucket: another thing than an object that is not there.
+    if (answer.error().code == ErrorCode::not_found) return fail(ErrorCode::failed, answer.error().message);
+    return answer.error();
   }
 
   Result<Bytes> get(const std::string& name, std::uint64_t most) override {
@@ -177,8 +195,8 @@ class HttpStore : public MirrorStore {
       return fail(ErrorCode::unsupported, place(name) + ": this server does not answer requests for a range of bytes");
     }
     if (answer.body.size() != length) {
-      return fail(ErrorCode::incomplete, place(name) + ": " + std::to_string(answer.body.size()) + " bytes came in place of " +
-                                             std::to_string(length));
+      return fail(ErrorCode::incomplete, place(name) + ": " + std::to_string(answer.body.size()) +
+                                             " bytes came in place of " + std::to_string(length));
     }
     return std::move(answer.body);
   }

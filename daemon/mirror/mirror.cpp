@@ -18,7 +18,8 @@ MirrorAccess::~MirrorAccess() {
 namespace {
 
 bool of_one_object(ErrorCode code) {
-  return code == ErrorCode::not_found || code == ErrorCode::integrity || code == ErrorCode::malformed || code == ErrorCode::limit;
+  return code == ErrorCode::not_found || code == ErrorCode::integrity || code == ErrorCode::malformed ||
+         code == ErrorCode::limit;
 }
 
 }  // namespace

@@ -17,13 +17,13 @@ namespace p2pw {
 
 // What it has done since the start.
 struct MirrorStats {
-  std::uint64_t chunk_bytes_read = 0;   // payload of bundles
-  std::uint64_t other_bytes_read = 0;   // metas, records
-  std::uint64_t bytes_written = 0;      // bundles and metas
-  std::uint64_t refused = 0;            // objects that are not what the publisher signed
+  std::uint64_t chunk_bytes_read = 0;             // payload of bundles
+  std::uint64_t other_bytes_read = 0;             // metas, records
+  std::uint64_t bytes_written = 0;                // bundles and metas
+  std::uint64_t refused = 0;                      // objects that are not what the publisher signed
   std::map<std::string, std::uint64_t> failures;  // by error code
   std::optional<WallTime> last_success;
-  std::string problem;                  // of the last call that failed; empty after one that did not
+  std::string problem;  // of the last call that failed; empty after one that did not
 };
 
 // The store, its threads and its health, shared by all channels.
@@ -38,8 +38,8 @@ class MirrorAccess {
   ~MirrorAccess();
 
   bool may_try() const { return backoff_.may_try(clock_().first); }
-  // `call(store)` on a thread of the mirror's gives a Result; `done` gets it on the control thread, after what it says about
-  // the mirror's health has been noted. What is wrong with a single object says nothing about it.
+  // `call(store)` on a thread of the mirror's gives a Result; `done` gets it on the control thread, after what it says
+  // about the mirror's health has been noted. What is wrong with a single object says nothing about it.
   template <class Call, class Done>
   void run(Call call, Done done) {
     pool_->run([store = store_.get(), call = std::move(call)]() mutable { return call(*store); },

@@ -24,8 +24,8 @@ class MirrorHost {
   };
   struct ChunksWanted {
     std::shared_ptr<StoredBundle> bundle;
-    ChunkSet missing;   // in the region
-    SteadyTime since;   // this node is to take them in, and no peer outside has them
+    ChunkSet missing;  // in the region
+    SteadyTime since;  // this node is to take them in, and no peer outside has them
   };
 
   struct SlabWanted {
@@ -46,7 +46,7 @@ class MirrorHost {
   // longer the further back this node's place is.
   virtual void claim_quiet(std::chrono::milliseconds patience, std::chrono::milliseconds turn,
                            const std::function<bool(const BundleId&)>& may) = 0;
-  virtual bool hears_trainer() const = 0;       // its head is fresh: no news is kept from us
+  virtual bool hears_trainer() const = 0;         // its head is fresh: no news is kept from us
   virtual std::size_t place() const = 0;          // in the region's line for this channel
   virtual std::size_t writing_place() const = 0;  // in the fleet's
 

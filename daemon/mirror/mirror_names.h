@@ -36,7 +36,7 @@ struct MirrorPosition {
   Version certified;  // newest certificate
   auto operator<=>(const MirrorPosition&) const = default;
 
-  std::string text() const;  // of `newest`
+  std::string text() const;                                    // of `newest`
   static Result<MirrorPosition> parse(std::string_view text);  // malformed
 };
 

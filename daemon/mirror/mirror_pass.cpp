@@ -44,12 +44,13 @@ class Pass {
     }
     P2PW_CHECK(read_old());
     const MirrorRun* lacking = nullptr;
-    const MirrorRun* start = start_of_lineage(job_.runs, [this](const MirrorRun& run) { return available(run); }, &lacking);
+    const MirrorRun* start = start_of_lineage(
+        job_.runs, [this](const MirrorRun& run) { return available(run); }, &lacking);
     if (!failed_) return failed_.error();
     if (start == nullptr) {
-      return fail(ErrorCode::incomplete,
-                  lacking == nullptr ? "this node knows no anchor"
-                                     : "bundles of " + text_of(lacking->version) + " are neither on this node nor in the mirror");
+      return fail(ErrorCode::not_found, lacking == nullptr ? "this node knows no anchor"
+                                                           : "bundles of " + text_of(lacking->version) +
+                                                                 " are neither on this node nor in the mirror");
     }
     for (const MirrorRun& run : job_.runs) {
       const bool needed = run.id == start->id || (!run.again && run.version > start->version);
@@ -143,7 +144,8 @@ class Pass {
     Version from = start.version;
     for (const MirrorRun& run : job_.runs) {
       const bool older = run.kind == Kind::anchor && run.version < start.version;
-      const bool held = std::all_of(run.bundles.begin(), run.bundles.end(), [this](auto& b) { return old_.contains(b.id); });
+      const bool held =
+          std::all_of(run.bundles.begin(), run.bundles.end(), [this](auto& b) { return old_.contains(b.id); });
       if (older && held) from = run.version;
     }
     return from;
@@ -174,7 +176,8 @@ class Pass {
       if (run.again && run.id != start.id && !held) continue;
       envelopes.insert(envelopes.end(), run.records.begin(), run.records.end());
     }
-    for (auto it = job_.certificates.lower_bound(from); it != job_.certificates.end(); ++it) envelopes.push_back(it->second);
+    for (auto it = job_.certificates.lower_bound(from); it != job_.certificates.end(); ++it)
+      envelopes.push_back(it->second);
     const Bytes bytes = encode_records(envelopes);
     if (bytes.size() > kMaxMirrorRecords) return fail(ErrorCode::limit, "the records are larger than readers take");
     return store_.put(job_.names.records(), body_of(bytes));
@@ -203,8 +206,13 @@ MirrorPosition MirrorJob::position() const {
 
 MirrorJob mirror_job(const ChannelLog& log, WallTime now, const FindBundle& find) {
   const RecordVerifier& verifier = log.verifier();
-  MirrorJob job{.names = MirrorNames(verifier.channel(), verifier.publisher().id), .verifier = verifier, .now = now,
-                .runs = {}, .seals = {}, .delegate = {}, .certificates = {}};
+  MirrorJob job{.names = MirrorNames(verifier.channel(), verifier.publisher().id),
+                .verifier = verifier,
+                .now = now,
+                .runs = {},
+                .seals = {},
+                .delegate = {},
+                .certificates = {}};
   // The lineage begins at the newest anchor, or at the one before if that is nowhere; one more is kept besides.
   constexpr std::size_t kAnchors = 3;
   Version whole;  // the newest version of the chain that is here
@@ -228,8 +236,8 @@ MirrorJob mirror_job(const ChannelLog& log, WallTime now, const FindBundle& find
   return job;
 }
 
-const MirrorRun* start_of_lineage(const std::vector<MirrorRun>& runs, const std::function<bool(const MirrorRun&)>& available,
-                                  const MirrorRun** lacking) {
+const MirrorRun* start_of_lineage(const std::vector<MirrorRun>& runs,
+                                  const std::function<bool(const MirrorRun&)>& available, const MirrorRun** lacking) {
   // From the newest version down: everything above `run` in the chain is available.
   const MirrorRun* above = nullptr;
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {

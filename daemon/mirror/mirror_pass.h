@@ -60,8 +60,8 @@ struct MirrorPassed {
   std::uint64_t removed = 0;   // bundles
 };
 // `there`: bundles that are known to be in the mirror; grows, also when the pass fails.
-// Errors: incomplete (no way from nothing is whole: what is lacking is neither here nor there), integrity (a bundle on this
-// disk is damaged), those of the store.
+// Errors: not_found (no way from nothing is whole: what is lacking is neither here nor there), integrity (a bundle on this
+// disk is damaged), those of the store, which never are one of these two.
 Result<MirrorPassed> run_pass(MirrorStore& store, const MirrorJob& job, std::set<BundleId>& there);
 
 // The run that the lineage begins with: the newest anchor from which on everything is available; null when there is none,

@@ -13,18 +13,18 @@
 namespace p2pw {
 
 struct MirrorPatience {
-  std::chrono::milliseconds records{5000};  // without a sealed version, or without a fresh head
-  std::chrono::milliseconds meta{3000};     // it is asked for on the links meanwhile
-  std::chrono::milliseconds chunks{2000};   // nobody outside the region has them
-  std::chrono::milliseconds slab{15000};    // damaged here, and no neighbour has given it
-  std::chrono::milliseconds claim{15000};   // a neighbour is to take the bundle in and nothing comes
-  std::chrono::milliseconds turn{2000};     // for each place in the line
-  std::chrono::milliseconds poll{30000};    // looks again whether there is news
+  std::chrono::milliseconds records{5000};      // without a sealed version, or without a fresh head
+  std::chrono::milliseconds meta{3000};         // it is asked for on the links meanwhile
+  std::chrono::milliseconds chunks{2000};       // nobody outside the region has them
+  std::chrono::milliseconds slab{15000};        // damaged here, and no neighbour has given it
+  std::chrono::milliseconds claim{15000};       // a neighbour is to take the bundle in and nothing comes
+  std::chrono::milliseconds turn{2000};         // for each place in the line
+  std::chrono::milliseconds poll{30000};        // looks again whether there is news
   std::chrono::milliseconds first_poll{10000};  // the same while no version is known at all
   std::chrono::milliseconds write_turn{3000}, write_most{60000};
-  std::chrono::minutes refused{10};         // an object that is not what the publisher signed
-  std::chrono::milliseconds again{10000};   // one that could not be had
-  std::chrono::minutes probe{60};           // whether it can still be read and written
+  std::chrono::minutes refused{10};        // an object that is not what the publisher signed
+  std::chrono::milliseconds again{10000};  // one that could not be had
+  std::chrono::minutes probe{60};          // whether it can still be read and written
 };
 
 // What has been wanted since `since` may be taken from the mirror by the node at this place in the line.

@@ -15,7 +15,8 @@ struct Ranged {
 Result<Ranged> read_range(MirrorStore& store, const std::string& name, const BundleRecord& record, BundleFile& file,
                           ChunkIndex first, std::uint32_t count) {
   const std::uint64_t offset = std::uint64_t(first.value()) * record.chunk_bytes;
-  const std::uint64_t length = std::min<std::uint64_t>(std::uint64_t(count) * record.chunk_bytes, record.used_bytes - offset);
+  const std::uint64_t length =
+      std::min<std::uint64_t>(std::uint64_t(count) * record.chunk_bytes, record.used_bytes - offset);
   P2PW_TRY(Bytes bytes, store.get_range(name, offset, length));
   Ranged out;
   out.bytes = length;
@@ -64,7 +65,8 @@ void MirrorReader::look_for_records() {
   if (reading_ || !records_.empty()) return;
   if (!turn_has_come(now, *lonely_, patience_.records, host_.place(), patience_.turn)) return;
   // What the first in line finds it passes on: the others look more seldom.
-  const auto pause = (nothing ? patience_.first_poll : patience_.poll) * static_cast<int>(1 + std::min<std::size_t>(host_.place(), 20));
+  const auto pause =
+      (nothing ? patience_.first_poll : patience_.poll) * static_cast<int>(1 + std::min<std::size_t>(host_.place(), 20));
   if (polled_ && now - *polled_ < pause) return;
   polled_ = now;
   if (nothing) return read_records();
@@ -74,7 +76,11 @@ void MirrorReader::look_for_records() {
                 if (weak.expired()) return;
                 reading_ = false;
                 auto hint = bytes ? MirrorPosition::parse(as_text(*bytes)) : Result<MirrorPosition>(bytes.error());
-                if (hint && hint->version > host_.log().highest_sealed()) read_records();
+                if (!hint || hint->version <= host_.log().highest_sealed()) return;
+                if (hint->version <= promised_ && host_.now() < promised_until_) return;
+                promised_ = hint->version;
+                promised_until_ = host_.now() + patience_.refused;
+                read_records();
               });
 }
 
@@ -138,7 +144,8 @@ bool MirrorReader::left_alone(const BundleId& bundle) const {
 }
 
 void MirrorReader::refuse(const BundleId& bundle, Version version, const Error& error) {
-  const bool wrong = error.code == ErrorCode::integrity || error.code == ErrorCode::malformed || error.code == ErrorCode::limit;
+  const bool wrong =
+      error.code == ErrorCode::integrity || error.code == ErrorCode::malformed || error.code == ErrorCode::limit;
   // Anything else may be better soon: it is not there yet, the connection broke, this disk is full.
   refused_[bundle] = host_.now() + (wrong ? std::chrono::milliseconds(patience_.refused) : patience_.again);
   if (wrong) ++access_.stats().refused;
@@ -157,15 +164,18 @@ void MirrorReader::fetch_metas() {
     if (!turn_has_come(now, wanted.since, patience_.meta, wanted.place, patience_.turn)) continue;
     metas_.insert(wanted.id);
     ++running_;
-    access_.run([name = names_.meta(wanted.id), most = wanted.record.meta_bytes](MirrorStore& store) { return store.get(name, most); },
-                [this, weak = std::weak_ptr<int>(alive_), id = wanted.id, version = wanted.record.version](Result<Bytes> meta) {
-                  if (weak.expired()) return;
-                  --running_;
-                  metas_.erase(id);
-                  if (meta) access_.stats().other_bytes_read += meta->size();
-                  Status taken = meta ? host_.take_meta(id, std::move(*meta)) : Status(meta.error());
-                  if (!taken) refuse(id, version, taken.error());
-                });
+    access_.run(
+        [name = names_.meta(wanted.id), most = wanted.record.meta_bytes](MirrorStore& store) {
+          return store.get(name, most);
+        },
+        [this, weak = std::weak_ptr<int>(alive_), id = wanted.id, version = wanted.record.version](Result<Bytes> meta) {
+          if (weak.expired()) return;
+          --running_;
+          metas_.erase(id);
+          if (meta) access_.stats().other_bytes_read += meta->size();
+          Status taken = meta ? host_.take_meta(id, std::move(*meta)) : Status(meta.error());
+          if (!taken) refuse(id, version, taken.error());
+        });
   }
 }
 
@@ -176,7 +186,8 @@ void MirrorReader::fetch_chunks() {
     const auto& bundle = wanted.bundle;
     if (left_alone(bundle->id) || now - wanted.since < patience_.chunks) continue;
     const std::set<std::uint32_t>& coming = chunks_[bundle->id];
-    const std::uint32_t most = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, kRangeBytes / bundle->record.chunk_bytes));
+    const std::uint32_t most =
+        static_cast<std::uint32_t>(std::max<std::uint64_t>(1, kRangeBytes / bundle->record.chunk_bytes));
     auto free = [&](std::uint32_t i) {
       return wanted.missing.has(ChunkIndex(i)) && !bundle->file->has(ChunkIndex(i)) && !coming.contains(i);
     };
@@ -200,45 +211,45 @@ void MirrorReader::fetch_slabs() {
     if (now - wanted.since < patience_.slab || !slabs_.emplace(slab, now + patience_.poll).second) continue;
     ++running_;
     auto way = std::make_shared<const SlabWay>(std::move(wanted.way));
-    access_.run([names = names_, way, metas = metas_read_](MirrorStore& store) { return fetch_slab(store, names, *way, *metas); },
-                [this, weak = std::weak_ptr<int>(alive_), slab](Result<SlabFound> found) {
-                  if (weak.expired()) return;
-                  --running_;
-                  const std::string what = "tensor slab " + std::to_string(slab);
-                  if (found) {
-                    access_.stats().chunk_bytes_read += found->read;
-                    host_.event("mirror-slab", {}, what + ", " + std::to_string(found->read) + " bytes read");
-                    return host_.slab_found(slab, std::move(*found));
-                  }
-                  const ErrorCode code = found.error().code;
-                  const bool wrong = code == ErrorCode::integrity || code == ErrorCode::malformed || code == ErrorCode::limit;
-                  if (wrong) ++access_.stats().refused;
-                  if (wrong) slabs_[slab] = host_.now() + patience_.refused;
-                  if (wrong || code == ErrorCode::not_found || code == ErrorCode::incomplete) {
-                    host_.event(wrong ? "mirror-wrong" : "mirror-lacks", {}, what + ": " + found.error().message);
-                  }
-                });
+    access_.run(
+        [names = names_, way, metas = metas_read_](MirrorStore& store) { return fetch_slab(store, names, *way, *metas); },
+        [this, weak = std::weak_ptr<int>(alive_), slab](Result<SlabFound> found) {
+          if (weak.expired()) return;
+          --running_;
+          const std::string what = "tensor slab " + std::to_string(slab);
+          if (found) {
+            access_.stats().chunk_bytes_read += found->read;
+            host_.event("mirror-slab", {}, what + ", " + std::to_string(found->read) + " bytes read");
+            return host_.slab_found(slab, std::move(*found));
+          }
+          const ErrorCode code = found.error().code;
+          const bool wrong = code == ErrorCode::integrity || code == ErrorCode::malformed || code == ErrorCode::limit;
+          if (wrong) ++access_.stats().refused;
+          if (wrong) slabs_[slab] = host_.now() + patience_.refused;
+          if (wrong || code == ErrorCode::not_found || code == ErrorCode::incomplete) {
+            host_.event(wrong ? "mirror-wrong" : "mirror-lacks", {}, what + ": " + found.error().message);
+          }
+        });
   }
 }
 
 void MirrorReader::fetch_range(const std::shared_ptr<StoredBundle>& bundle, ChunkIndex first, std::uint32_t count) {
   for (std::uint32_t i = 0; i < count; ++i) chunks_[bundle->id].insert(first.value() + i);
   ++running_;
-  access_.run(
-      [name = names_.bundle(bundle->id), file = bundle->file, record = bundle->record, first, count](MirrorStore& store) {
-        return read_range(store, name, record, *file, first, count);
-      },
-      [this, weak = std::weak_ptr<int>(alive_), id = bundle->id, version = bundle->record.version, first, count](Result<Ranged> range) {
-        if (weak.expired()) return;
-        --running_;
-        auto& coming = chunks_[id];
-        for (std::uint32_t i = 0; i < count; ++i) coming.erase(first.value() + i);
-        if (coming.empty()) chunks_.erase(id);
-        if (!range) return refuse(id, version, range.error());
-        access_.stats().chunk_bytes_read += range->bytes;
-        for (ChunkIndex chunk : range->put) host_.chunk_put(id, chunk);
-        if (!range->status) refuse(id, version, range->status.error());
-      });
+  access_.run([name = names_.bundle(bundle->id), file = bundle->file, record = bundle->record, first,
+               count](MirrorStore& store) { return read_range(store, name, record, *file, first, count); },
+              [this, weak = std::weak_ptr<int>(alive_), id = bundle->id, version = bundle->record.version, first,
+               count](Result<Ranged> range) {
+                if (weak.expired()) return;
+                --running_;
+                auto& coming = chunks_[id];
+                for (std::uint32_t i = 0; i < count; ++i) coming.erase(first.value() + i);
+                if (coming.empty()) chunks_.erase(id);
+                if (!range) return refuse(id, version, range.error());
+                access_.stats().chunk_bytes_read += range->bytes;
+                for (ChunkIndex chunk : range->put) host_.chunk_put(id, chunk);
+                if (!range->status) refuse(id, version, range->status.error());
+              });
 }
 
 }  // namespace p2pw

@@ -14,9 +14,9 @@ namespace p2pw {
 
 class MirrorReader {
  public:
-  static constexpr unsigned kAtOnce = 4;                    // requests for metas and chunks
+  static constexpr unsigned kAtOnce = 4;                  // requests for metas and chunks
   static constexpr std::uint64_t kRangeBytes = 8u << 20;  // of one request, about
-  static constexpr std::size_t kRecordsAtOnce = 64;         // signatures checked in one tick
+  static constexpr std::size_t kRecordsAtOnce = 64;       // signatures checked in one tick
 
   MirrorReader(MirrorHost& host, MirrorAccess& access, const MirrorPatience& patience);
   void tick();
@@ -41,12 +41,14 @@ class MirrorReader {
   std::optional<SteadyTime> lonely_, polled_;  // since when nobody tells news; when the mirror was asked last
   std::optional<SteadyTime> greeted_;          // when it was found to be readable
   bool reading_ = false;                       // the hint or the records
-  std::deque<Bytes> records_;                  // read, not yet judged
+  Version promised_;  // the newest that the hint has promised in vain, and till when that is remembered
+  SteadyTime promised_until_{};
+  std::deque<Bytes> records_;  // read, not yet judged
   unsigned running_ = 0;
-  std::set<BundleId> metas_;                               // on their way
+  std::set<BundleId> metas_;                                      // on their way
   std::unordered_map<BundleId, std::set<std::uint32_t>> chunks_;  // on their way
-  std::unordered_map<BundleId, SteadyTime> refused_;       // until when
-  std::map<std::uint32_t, SteadyTime> slabs_;              // asked for; not again until then
+  std::unordered_map<BundleId, SteadyTime> refused_;              // until when
+  std::map<std::uint32_t, SteadyTime> slabs_;                     // asked for; not again until then
   std::shared_ptr<MetaCache> metas_read_ = std::make_shared<MetaCache>();
   std::shared_ptr<int> alive_ = std::make_shared<int>();
 };

@@ -19,13 +19,13 @@ namespace p2pw {
 struct SlabWay {
   std::uint32_t slab = 0;
   Dtype dtype = Dtype::bytes;
-  std::uint32_t bytes = 0;    // its size
-  std::set<Digest> wanted;    // any of these contents is of use
+  std::uint32_t bytes = 0;  // its size
+  std::set<Digest> wanted;  // any of these contents is of use
   struct Step {
     std::shared_ptr<const FrameSealer> sealer;
     std::vector<std::pair<BundleId, BundleRecord>> bundles;
   };
-  std::vector<Step> steps;    // an anchor and the deltas since, oldest first
+  std::vector<Step> steps;  // an anchor and the deltas since, oldest first
 };
 
 struct SlabFound {

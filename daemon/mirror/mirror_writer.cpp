@@ -23,7 +23,7 @@ void MirrorWriter::tick() {
     seen_at_ = now;
   }
   if (access_.may_try() && (!probed_ || now - *probed_ >= patience_.probe)) return probe();
-  if (wanted == written_ || wanted.sealed.value() == 0 || !access_.may_try()) return;
+  if (wanted == written_ || wanted.sealed.value() == 0 || !access_.may_try() || now < again_) return;
   if (now - seen_at_ < write_delay(host_.writing_place(), patience_)) return;
   begin();
 }
@@ -46,10 +46,11 @@ void MirrorWriter::probe() {
 }
 
 void MirrorWriter::begin() {
-  MirrorJob job = mirror_job(host_.log(), host_.wall_now(), [this](const BundleId& id) -> std::shared_ptr<const StoredBundle> {
-    auto stored = host_.stored(id);
-    return stored != nullptr && stored->file->complete() ? stored : nullptr;
-  });
+  MirrorJob job =
+      mirror_job(host_.log(), host_.wall_now(), [this](const BundleId& id) -> std::shared_ptr<const StoredBundle> {
+        auto stored = host_.stored(id);
+        return stored != nullptr && stored->file->complete() ? stored : nullptr;
+      });
   const MirrorPosition position = job.position();
   // The newest version is still coming in; or it is in the mirror, and only what this node lacks has changed.
   if (position.version.value() == 0 || (!first_ && position <= mirror_)) {
@@ -60,8 +61,8 @@ void MirrorWriter::begin() {
   attempt_->goal = seen_;
   attempt_->position = position;
   running_ = true;
-  access_.run([job = std::make_shared<const MirrorJob>(std::move(job)), attempt = attempt_](
-                  MirrorStore& store) { return run_pass(store, *job, attempt->there); },
+  access_.run([job = std::make_shared<const MirrorJob>(std::move(job)),
+               attempt = attempt_](MirrorStore& store) { return run_pass(store, *job, attempt->there); },
               [this, weak = std::weak_ptr<int>(alive_)](Result<MirrorPassed> passed) {
                 if (!weak.expired()) done(std::move(passed));
               });
@@ -70,10 +71,14 @@ void MirrorWriter::begin() {
 void MirrorWriter::done(Result<MirrorPassed> passed) {
   running_ = false;
   if (!passed) {
-    // What this node lacks, and what is damaged here, is not the mirror's fault, but said all the same.
-    if (passed.error().code == ErrorCode::integrity) host_.event("mirror-failed", seen_.sealed, passed.error().message);
+    // What this node lacks, and what is damaged here, is not the mirror's fault, but said all the same, once.
+    const Error& error = passed.error();
+    if (error.code != ErrorCode::integrity && error.code != ErrorCode::not_found) return;
+    again_ = host_.now() + patience_.poll;
+    if (std::exchange(told_, error.message) != error.message) host_.event("mirror-failed", seen_.sealed, error.message);
     return;
   }
+  told_.clear();
   first_ = false;
   mirror_ = std::max(mirror_, passed->position);
   if (attempt_->position.version == attempt_->goal.sealed) written_ = attempt_->goal;

@@ -11,7 +11,7 @@ namespace p2pw {
 
 class MirrorWriter {
  public:
-  static constexpr std::chrono::seconds kLook{1};      // how often it asks whether there is something to write
+  static constexpr std::chrono::seconds kLook{1};     // how often it asks whether there is something to write
   static constexpr std::uint64_t kHeldVersions = 32;  // that this node keeps because the mirror lacks them
 
   MirrorWriter(MirrorHost& host, MirrorAccess& access, const MirrorPatience& patience)
@@ -36,7 +36,8 @@ class MirrorWriter {
   MirrorAccess& access_;
   const MirrorPatience& patience_;
   Goal seen_, written_;
-  SteadyTime seen_at_{}, looked_{};
+  SteadyTime seen_at_{}, looked_{}, again_{};
+  std::string told_;  // why it could not be written, other than the mirror's fault
   bool running_ = false;
   std::optional<SteadyTime> probed_;
   bool first_ = true;  // looks at everything once, in case something is gone there

@@ -16,9 +16,10 @@ using testing::TempDir;
 class MirrorPassTest : public ::testing::Test {
  protected:
   Result<MirrorPassed> pass(bool check_all = false) {
-    MirrorJob job = mirror_job(origin.log, SignedSeries::kNow, [this](const BundleId& id) -> std::shared_ptr<const StoredBundle> {
-      return hidden.contains(id) ? nullptr : origin.find(id);
-    });
+    MirrorJob job =
+        mirror_job(origin.log, SignedSeries::kNow, [this](const BundleId& id) -> std::shared_ptr<const StoredBundle> {
+          return hidden.contains(id) ? nullptr : origin.find(id);
+        });
     job.check_all = check_all;
     return run_pass(*store, job, there);
   }
@@ -51,7 +52,9 @@ class MirrorPassTest : public ::testing::Test {
     return count;
   }
   std::size_t bundles_of(Version version) const { return origin.log.version(version)->bundles().size(); }
-  BundleId first_bundle(Version version) const { return id_as<BundleId>(origin.log.version(version)->bundles().begin()->second.id()); }
+  BundleId first_bundle(Version version) const {
+    return id_as<BundleId>(origin.log.version(version)->bundles().begin()->second.id());
+  }
 
   TempDir dir;
   SignedSeries origin{7};
@@ -112,7 +115,7 @@ TEST_F(MirrorPassTest, WhatThisNodeLacksMayBeInTheMirrorAlready) {
   there.clear();
   passed = pass();
   ASSERT_FALSE(passed.ok());
-  EXPECT_EQ(passed.error().code, ErrorCode::incomplete);
+  EXPECT_EQ(passed.error().code, ErrorCode::not_found);
   EXPECT_NE(passed.error().message.find("version 1"), std::string::npos);
   ChannelLog reader(origin.channel, origin.key.verifying_key());
   ASSERT_TRUE(read_lineage(reader));

@@ -20,7 +20,8 @@ using testing::TestLoop;
 // A node without peers: wants whatever its log names, and asks nobody but the mirror.
 class LonelyNode : public MirrorHost {
  public:
-  explicit LonelyNode(const SignedSeries& origin) : log_(origin.channel, origin.key.verifying_key()), bundles_(dir_ / "bundles") {
+  explicit LonelyNode(const SignedSeries& origin)
+      : log_(origin.channel, origin.key.verifying_key()), bundles_(dir_ / "bundles") {
     fs::create_directories(dir_ / "bundles");
   }
   const ChannelLog& log() const override { return log_; }
@@ -39,13 +40,15 @@ class LonelyNode : public MirrorHost {
     std::vector<ChunksWanted> wanted;
     each_bundle([&](const BundleId& id, const BundleRecord& record) {
       auto stored = bundles_.find(id);
-      if (stored && !stored->file->complete()) wanted.push_back({stored, ChunkSet(record.chunk_count(), true), SteadyTime{}});
+      if (stored && !stored->file->complete())
+        wanted.push_back({stored, ChunkSet(record.chunk_count(), true), SteadyTime{}});
     });
     return wanted;
   }
   std::vector<SlabWanted> slabs_wanted() const override { return slabs; }
   void slab_found(std::uint32_t slab, SlabFound found) override { found_slabs[slab] = std::move(found); }
-  void claim_quiet(std::chrono::milliseconds, std::chrono::milliseconds, const std::function<bool(const BundleId&)>&) override {}
+  void claim_quiet(std::chrono::milliseconds, std::chrono::milliseconds,
+                   const std::function<bool(const BundleId&)>&) override {}
   bool hears_trainer() const override { return hears; }
   std::size_t place() const override { return line; }
   std::size_t writing_place() const override { return line; }
@@ -131,7 +134,9 @@ class MirrorReaderTest : public ::testing::Test {
     return done();
   }
   fs::path object(const std::string& name) const { return dir.path() / name; }
-  BundleId first_bundle(Version version) const { return id_as<BundleId>(origin.log.version(version)->bundles().begin()->second.id()); }
+  BundleId first_bundle(Version version) const {
+    return id_as<BundleId>(origin.log.version(version)->bundles().begin()->second.id());
+  }
   void overwrite(const fs::path& path, std::uint64_t offset, std::string_view text) {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
     ASSERT_TRUE(file.is_open()) << path;
@@ -244,7 +249,9 @@ TEST_F(MirrorReaderTest, AHintThatLiesCostsNothingButOneLook) {
   auto store = open_folder_store(dir.path());
   const std::string lie = MirrorPosition{Version(1000), Version(1000), Version()}.text();
   ASSERT_TRUE(store->put(names.newest(), body_of(as_bytes(lie))).ok());
-  EXPECT_FALSE(until([&] { return node.log().highest_sealed() > Version(3); }, 120s));
+  const std::uint64_t records = *store->size(names.records()), before = mirror->stats().other_bytes_read;
+  EXPECT_FALSE(until([&] { return node.log().highest_sealed() > Version(3); }, 300s));
+  EXPECT_EQ(mirror->stats().other_bytes_read, before + records);
   EXPECT_TRUE(node.whole());
 }
 

@@ -56,9 +56,11 @@ TEST_F(FolderStoreTest, NoMoreIsReadThanWasAskedFor) {
 
 TEST_F(FolderStoreTest, AnUploadThatEndsHalfWayLeavesTheOldObject) {
   ASSERT_TRUE(store->put("a", body_of(bytes_of("old"))).ok());
-  MirrorBody broken{3u << 20, [](std::uint64_t offset, std::span<std::byte>) -> Status {
+  MirrorBody broken{3u << 20,
+                    [](std::uint64_t offset, std::span<std::byte>) -> Status {
                       return offset == 0 ? Status() : Status(fail(ErrorCode::io, "the disk has gone"));
-                    }, {}};
+                    },
+                    {}};
   EXPECT_EQ(code_of(store->put("a", broken)), ErrorCode::io);
   EXPECT_EQ(*store->get("a", 10), bytes_of("old"));
   EXPECT_EQ(files(), 1u) << "nothing is left behind";
@@ -70,7 +72,8 @@ TEST_F(FolderStoreTest, LeftoversOfAKilledWriterAreRemoved) {
   for (const char* name : {".a.bundle.p2pw-0123456789abcdef", ".b.bundle.p2pw-0123456789abcdef"}) {
     std::ofstream(dir.path() / "c" / name) << "half";
   }
-  fs::last_write_time(dir.path() / "c" / ".a.bundle.p2pw-0123456789abcdef", fs::file_time_type::clock::now() - std::chrono::hours(2));
+  fs::last_write_time(dir.path() / "c" / ".a.bundle.p2pw-0123456789abcdef",
+                      fs::file_time_type::clock::now() - std::chrono::hours(2));
   EXPECT_EQ(code_of(store->get("c/a.bundle", 10)), ErrorCode::not_found);
   ASSERT_TRUE(store->put("c/a.bundle", body_of(bytes_of("whole"))).ok());
   EXPECT_FALSE(fs::exists(dir.path() / "c" / ".a.bundle.p2pw-0123456789abcdef"));
@@ -116,9 +119,10 @@ TEST(MirrorUrl, FoldersWebServersAndS3) {
 }
 
 TEST(MirrorUrl, RefusesWhatCannotBeOrMustNotBe) {
-  for (const char* wrong : {"", "weights", "ftp://host/x", "file://relative/path", "http://", "http://user:secret@host/x", "http://host/a b",
-                            "http://host/../x", "http://host/x?y=z", "s3://a", "s3://bucket/%2e", "s3://weights?endpoint=host:9000",
-                            "s3://weights?endpoint=http://id:secret@host", "s3://weights?secret=x", "s3://weights?region="}) {
+  for (const char* wrong :
+       {"", "weights", "ftp://host/x", "file://relative/path", "http://", "http://user:secret@host/x", "http://host/a b",
+        "http://host/../x", "http://host/x?y=z", "s3://a", "s3://bucket/%2e", "s3://weights?endpoint=host:9000",
+        "s3://weights?endpoint=http://id:secret@host", "s3://weights?secret=x", "s3://weights?region="}) {
     auto parsed = parse_mirror_url(wrong);
     ASSERT_FALSE(parsed.ok()) << wrong;
     EXPECT_EQ(parsed.error().code, ErrorCode::config) << wrong;
@@ -151,8 +155,9 @@ TEST(MirrorNames, RecordsAreCutApartOnlyWhenWhole) {
 TEST(MirrorNames, TheHintIsReadStrictly) {
   const MirrorPosition position{Version(12), Version(10), Version(11)};
   EXPECT_EQ(*MirrorPosition::parse(position.text()), position);
-  for (const char* wrong : {"", "\n", "p2pw-mirror-1", "p2pw-mirror-1 1 2\n", "p2pw-mirror-1 1 2 3 4\n", "p2pw-mirror-1 1 2 x\n",
-                            "p2pw-mirror-1 1 2 99999999999999999999999\n", "p2pw-mirror-2 1 2 3\n", "p2pw-mirror-1 1 2 3"}) {
+  for (const char* wrong :
+       {"", "\n", "p2pw-mirror-1", "p2pw-mirror-1 1 2\n", "p2pw-mirror-1 1 2 3 4\n", "p2pw-mirror-1 1 2 x\n",
+        "p2pw-mirror-1 1 2 99999999999999999999999\n", "p2pw-mirror-2 1 2 3\n", "p2pw-mirror-1 1 2 3"}) {
     EXPECT_FALSE(MirrorPosition::parse(wrong).ok()) << wrong;
   }
 }

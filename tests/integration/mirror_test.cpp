@@ -30,7 +30,8 @@ class MirrorTest : public ::testing::Test {
       config.mirror = *parsed;
       if (parsed->kind != MirrorUrl::Kind::s3) return;
       config.mirror_credentials = fleet.path() / "credentials";
-      std::ofstream(config.mirror_credentials) << "[default]\naws_access_key_id = " << id << "\naws_secret_access_key = " << secret << "\n";
+      std::ofstream(config.mirror_credentials)
+          << "[default]\naws_access_key_id = " << id << "\naws_secret_access_key = " << secret << "\n";
       fs::permissions(config.mirror_credentials, fs::perms::owner_read | fs::perms::owner_write);
     };
   }
@@ -66,7 +67,8 @@ class MirrorTest : public ::testing::Test {
       Ran seeded = fleet.seed(step(n), {"--wait-active", "100%"});
       ASSERT_EQ(seeded.exit_code, 0) << seeded.err;
     }
-    ASSERT_TRUE(until([&] { return written_by_trainer() == static_cast<std::uint64_t>(versions); })) << events_of("trainer");
+    ASSERT_TRUE(until([&] { return written_by_trainer() == static_cast<std::uint64_t>(versions); }))
+        << events_of("trainer");
     used = 0;
     for (int n = 1; n <= versions; ++n) used += fleet.used_bytes(static_cast<std::uint64_t>(n));
   }
@@ -93,16 +95,17 @@ class MirrorTest : public ::testing::Test {
   }
   bool region_serves(int nodes, std::uint64_t version, const fs::path& checkpoint) {
     return until([&] {
-      for (int n = 1; n <= nodes; ++n) {
-        if (active_on("r1-" + std::to_string(n)) != version) return false;
-      }
-      return true;
-    }) && [&] {
-      for (int n = 1; n <= nodes; ++n) {
-        if (!same_tree(checkpoint, fleet.current("r1-" + std::to_string(n)))) return false;
-      }
-      return true;
-    }();
+             for (int n = 1; n <= nodes; ++n) {
+               if (active_on("r1-" + std::to_string(n)) != version) return false;
+             }
+             return true;
+           }) &&
+           [&] {
+             for (int n = 1; n <= nodes; ++n) {
+               if (!same_tree(checkpoint, fleet.current("r1-" + std::to_string(n)))) return false;
+             }
+             return true;
+           }();
   }
   // Payload of bundles that the region has taken from the mirror.
   std::uint64_t read_from_mirror(int nodes) {
@@ -119,7 +122,9 @@ class MirrorTest : public ::testing::Test {
     std::istringstream lines(events_of(name));
     for (std::string line; std::getline(lines, line);) {
       auto entry = nlohmann::json::parse(line, nullptr, false);
-      if (entry.is_object() && entry.value("event", "") == event && entry.value("detail", "").find(detail) != std::string::npos) return true;
+      if (entry.is_object() && entry.value("event", "") == event &&
+          entry.value("detail", "").find(detail) != std::string::npos)
+        return true;
     }
     return false;
   }
@@ -140,8 +145,8 @@ class MirrorTest : public ::testing::Test {
   Process start_own_s3() {
     fs::create_directories(fleet.path() / "s3");
     return Process({"/usr/bin/python3", "-B", std::string(P2PW_SOURCE_DIR) + "/tests/support/s3_server.py", "--listen",
-                    fleet.address("web", 1) + ":9000", "--folder", (fleet.path() / "s3").string(), "--id", id, "--secret", secret,
-                    "--log", (fleet.path() / "s3.log").string()},
+                    fleet.address("web", 1) + ":9000", "--folder", (fleet.path() / "s3").string(), "--id", id, "--secret",
+                    secret, "--log", (fleet.path() / "s3.log").string()},
                    fleet.path() / "s3.out");
   }
   void publish_and_come_back(const std::string& endpoint) {
@@ -157,15 +162,18 @@ class MirrorTest : public ::testing::Test {
     const fs::path folder = fleet.path() / "nginx";
     fs::create_directories(folder);
     std::ofstream(folder / "conf") << "daemon off; worker_processes 1; pid " << (folder / "pid").string() << "; error_log "
-                                   << (folder / "error.log").string() << ";\nevents {}\nhttp {\n  log_format bytes '$request_uri $status $body_bytes_sent';\n"
-                                   << "  access_log " << (folder / "access.log").string() << " bytes;\n  server {\n    listen "
-                                   << fleet.address("web", 1) << ":8080;\n    location /weights/ { alias " << mirror().string()
-                                   << "/; }\n  }\n}\n";
+                                   << (folder / "error.log").string()
+                                   << ";\nevents {}\nhttp {\n  log_format bytes '$request_uri $status $body_bytes_sent';\n"
+                                   << "  access_log " << (folder / "access.log").string()
+                                   << " bytes;\n  server {\n    listen " << fleet.address("web", 1)
+                                   << ":8080;\n    location /weights/ { alias " << mirror().string() << "/; }\n  }\n}\n";
     // Its workers run as somebody else and must get at the folder.
     for (fs::path up = mirror(); up != fs::temp_directory_path() && up.has_relative_path(); up = up.parent_path()) {
       fs::permissions(up, fs::perms::others_read | fs::perms::others_exec, fs::perm_options::add);
     }
-    return Process({"/usr/sbin/nginx", "-e", (folder / "error.log").string(), "-p", folder.string(), "-c", (folder / "conf").string()}, folder / "out");
+    return Process(
+        {"/usr/sbin/nginx", "-e", (folder / "error.log").string(), "-p", folder.string(), "-c", (folder / "conf").string()},
+        folder / "out");
   }
   std::uint64_t bytes_in_access_log() {
     std::ifstream log(fleet.path() / "nginx" / "access.log");
@@ -219,11 +227,13 @@ TEST_F(MirrorTest, TheSameFromAnS3StoreThatChecksSignatures) {
 
 TEST_F(MirrorTest, TheSameFromAnotherS3Server) {
   const char* place = std::getenv("P2PW_S3RVER");
-  if (place == nullptr) GTEST_SKIP() << "P2PW_S3RVER names no s3rver: npm install --prefix DIR s3rver, P2PW_S3RVER=DIR/node_modules/s3rver/bin/s3rver.js";
+  if (place == nullptr)
+    GTEST_SKIP() << "P2PW_S3RVER names no s3rver: npm install --prefix DIR s3rver, "
+                    "P2PW_S3RVER=DIR/node_modules/s3rver/bin/s3rver.js";
   fs::create_directories(fleet.path() / "s3rver");
   id = secret = "S3RVER";  // it knows no others
-  Process server({"/usr/bin/env", "node", place, "--directory", (fleet.path() / "s3rver").string(), "--address", fleet.address("web", 1),
-                  "--port", "9000", "--configure-bucket", "weights"},
+  Process server({"/usr/bin/env", "node", place, "--directory", (fleet.path() / "s3rver").string(), "--address",
+                  fleet.address("web", 1), "--port", "9000", "--configure-bucket", "weights"},
                  fleet.path() / "s3rver.log");
   publish_and_come_back("http://" + fleet.address("web", 1) + ":9000");
   server.signal(SIGTERM);
@@ -244,6 +254,20 @@ TEST_F(MirrorTest, WrongCredentialsAreNamedAndPeersServeOn) {
   EXPECT_FALSE(fs::exists(fleet.path() / "s3" / "weights"));
   Ran doctor = fleet.p2pw("trainer", {"doctor", "--quick"});
   EXPECT_NE(doctor.out.find("SignatureDoesNotMatch"), std::string::npos) << doctor.out;
+  server.signal(SIGTERM);
+  server.wait();
+}
+
+TEST_F(MirrorTest, ABucketThatDoesNotExistIsSaid) {
+  const char* place = std::getenv("P2PW_S3RVER");
+  if (place == nullptr) GTEST_SKIP() << "P2PW_S3RVER names no s3rver; the store of the tests makes any bucket";
+  fs::create_directories(fleet.path() / "s3rver");
+  id = secret = "S3RVER";
+  Process server({"/usr/bin/env", "node", place, "--directory", (fleet.path() / "s3rver").string(), "--address",
+                  fleet.address("web", 1), "--port", "9000"},
+                 fleet.path() / "s3rver.log");
+  fleet.start_trainer(with_mirror(s3_url("http://" + fleet.address("web", 1) + ":9000")));
+  EXPECT_TRUE(until([&] { return has_event("trainer", "mirror-failed", "NoSuchBucket"); })) << events_of("trainer");
   server.signal(SIGTERM);
   server.wait();
 }
@@ -319,7 +343,8 @@ TEST_F(MirrorTest, AMirrorThatIsGoneIsSaidAndFilledWhenItIsBack) {
   ASSERT_EQ(fleet.seed(fleet.path() / "more" / "step_0001", {"--wait-active", "100%"}).exit_code, 0);
   EXPECT_TRUE(until([&] { return has_event("trainer", "mirror-failed", "unreachable: "); })) << events_of("trainer");
   fs::rename(fleet.path() / "elsewhere", mirror());
-  EXPECT_TRUE(until([&] { return has_event("trainer", "mirror-written", "") && version_in_mirror() == 2; })) << events_of("trainer");
+  EXPECT_TRUE(until([&] { return has_event("trainer", "mirror-written", "") && version_in_mirror() == 2; }))
+      << events_of("trainer");
   EXPECT_TRUE(has_event("trainer", "mirror-back", ""));
 }
 

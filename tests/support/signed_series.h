@@ -30,9 +30,7 @@ class SignedSeries {
   }
   // An anchor of the newest version, outside the chain.
   void anchor_again() { publish(series_.anchor(newest), log.highest_seal()); }
-  void certify() {
-    sign(CertifyRecord{newest, log.highest_seal(), sha256(as_bytes("slabs"))});
-  }
+  void certify() { sign(CertifyRecord{newest, log.highest_seal(), sha256(as_bytes("slabs"))}); }
   Bytes sign(const RecordBody& body) {
     auto envelope = sign_record(key, channel, kNow, body);
     EXPECT_TRUE(envelope.ok()) << (envelope.ok() ? "" : envelope.error().message);
