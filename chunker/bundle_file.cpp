@@ -173,6 +173,28 @@ Result<Bytes> BundleFile::chunk(ChunkIndex index) const {
   return bytes;
 }
 
+Result<Bytes> BundleFile::checked_chunk(ChunkIndex index) const {
+  P2PW_TRY(Bytes bytes, chunk(index));
+  if (chunk_root(bytes, record_.chunk_bytes) == roots_[index.value()]) return bytes;
+  return fail(ErrorCode::integrity, "chunk " + std::to_string(index.value()) + " of bundle " +
+                                        std::to_string(record_.index.value()) + " was changed on this disk");
+}
+
+Status BundleFile::read_checked(std::uint64_t offset, std::span<std::byte> out) const {
+  if (offset > record_.used_bytes || out.size() > record_.used_bytes - offset) {
+    return fail(ErrorCode::limit, "a read past the end of a bundle file");
+  }
+  while (!out.empty()) {
+    const std::uint64_t index = offset / record_.chunk_bytes, begin = offset % record_.chunk_bytes;
+    P2PW_TRY(Bytes bytes, checked_chunk(ChunkIndex(static_cast<std::uint32_t>(index))));
+    const std::size_t part = std::min<std::size_t>(out.size(), bytes.size() - begin);
+    std::memcpy(out.data(), bytes.data() + begin, part);
+    out = out.subspan(part);
+    offset += part;
+  }
+  return {};
+}
+
 bool BundleFile::covers(std::uint64_t offset, std::uint64_t length) const {
   if (length == 0) return true;
   if (offset >= record_.used_bytes || length > record_.used_bytes - offset) return false;

@@ -50,6 +50,11 @@ class BundleFile {
   bool read_if_cached(std::uint64_t offset, std::span<std::byte> out) const;
   // The used bytes of a chunk that is there.
   Result<Bytes> chunk(ChunkIndex chunk) const;
+  // The same, hashed: what another process may have written since. Errors also: integrity.
+  Result<Bytes> checked_chunk(ChunkIndex chunk) const;
+  // Any range, of chunks that are hashed as they are read: slow, for when plain bytes turned out wrong. Errors: integrity,
+  // io, limit.
+  Status read_checked(std::uint64_t offset, std::span<std::byte> out) const;
   // All chunks under [offset, offset + length) are there.
   bool covers(std::uint64_t offset, std::uint64_t length) const;
 

@@ -36,6 +36,8 @@ void check_bootstrap(const Config& config, const std::function<bool()>& stop, Fi
 
 // What the running daemon knows.
 void check_channels(const api::StatusReply& status, Findings& findings);
+// What a neighbour that takes libtorrent over would have gained.
+void check_swarm(const api::StatusReply& status, Findings& findings);
 void check_clocks(const api::StatusReply& status, Findings& findings);
 // Reads the active slot of each channel and compares it with what the publisher signed: the next delta starts from it.
 void check_active_slots(const api::StatusReply& status, const std::function<bool()>& stop, Findings& findings);

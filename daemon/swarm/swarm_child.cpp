@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kPacketsAtOnce = 64;  // then others on the control thread have their turn
 constexpr std::chrono::seconds kStartPatience{20};
-constexpr std::chrono::seconds kWatchPeriod{5};
+constexpr int kWatches = 6;  // in the longest silence
 
 // The process: starting -> running -> ending -> waiting -> starting ...
 enum class State {
@@ -105,7 +105,7 @@ class ChildSwarm final : public Swarm {
   std::optional<Error> no_start_;  // what it said instead of `started`
   bool waits_to_write_ = false;
   std::chrono::milliseconds wait_;
-  std::chrono::seconds quiet_{0};
+  int quiet_ = 0;  // watches without a word
   Clock::time_point launched_;
   std::shared_ptr<int> life_ = std::make_shared<int>();
 };
@@ -143,7 +143,7 @@ void ChildSwarm::add(const BundleId& id, const BundleRecord&, std::vector<ChunkR
 Status ChildSwarm::launch() {
   ++processes_;
   launched_ = Clock::now();
-  quiet_ = std::chrono::seconds(0);
+  quiet_ = 0;
   waits_to_write_ = false;
   P2PW_TRY(process_, ChildProcess::start(options_.program, options_.arguments));
   state_ = State::starting;
@@ -187,11 +187,10 @@ void ChildSwarm::listen() {
 
 // Counted in turns of this thread, not by the clock: who was stopped together with the process does not blame it.
 void ChildSwarm::watch() {
-  watch_.expires_after(kWatchPeriod);
+  watch_.expires_after(std::chrono::milliseconds(options_.silence) / kWatches);
   watch_.async_wait(guarded([this] {
-    quiet_ += kWatchPeriod;
     if (!alive()) return;
-    if (quiet_ > options_.silence) return end("it has said nothing for " + std::to_string(options_.silence.count()) + " s");
+    if (++quiet_ > kWatches) return end("it has said nothing for " + std::to_string(options_.silence.count()) + " s");
     watch();
   }));
 }
@@ -211,7 +210,7 @@ void ChildSwarm::read() {
 }
 
 void ChildSwarm::take(const std::string& packet) {
-  quiet_ = std::chrono::seconds(0);
+  quiet_ = 0;
   auto report = ledger_.take(packet, Clock::now());
   if (!report.ok()) return end(report.error().message);
   std::visit([this](const auto& said) { on(said); }, *report);

@@ -99,8 +99,9 @@ void TestNode::swarm_chunk_arrived(const BundleId& bundle, ChunkIndex chunk) {
   if (on_arrived) on_arrived(chunk);
 }
 
-void TestNode::swarm_peer_blocked(const BundleId& bundle, const std::string& address, const std::string&) {
+void TestNode::swarm_peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason) {
   blocked.emplace_back(bundle, address);
+  reasons.push_back(reason);
 }
 
 void TestNode::swarm_failed(const BundleId&, const Error& error) {

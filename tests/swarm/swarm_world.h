@@ -83,7 +83,7 @@ class TestNode : public SwarmEvents {
   std::map<BundleId, std::multiset<std::uint32_t>> arrived;
   std::vector<std::pair<BundleId, std::string>> blocked;
   std::vector<Error> failures;
-  std::vector<std::string> ended;
+  std::vector<std::string> ended, reasons;  // of processes; of blocked peers
   std::function<void(ChunkIndex)> on_arrived;
 
  private:
