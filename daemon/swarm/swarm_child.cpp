@@ -18,6 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kPacketsAtOnce = 64;  // then others on the control thread have their turn
 constexpr std::chrono::seconds kStartPatience{20};
+constexpr std::chrono::milliseconds kPortPatience{1500};
 constexpr int kWatches = 6;  // in the longest silence
 
 // The process: starting -> running -> ending -> waiting -> starting ...
@@ -73,6 +74,7 @@ class ChildSwarm final : public Swarm {
       if (!error && !weak.expired() && process == processes_) work();
     };
   }
+  Status open_once();
   Status launch();
   void flush();
   void listen();
@@ -111,6 +113,18 @@ class ChildSwarm final : public Swarm {
 };
 
 Status ChildSwarm::open() {
+  const Clock::time_point until = Clock::now() + kPortPatience;
+  while (true) {
+    Status opened = open_once();
+    const bool taken = !opened && opened.error().code == ErrorCode::busy;
+    if (!taken || Clock::now() > until) return opened;
+    let_go();
+    no_start_.reset();
+    poll(nullptr, 0, 20);
+  }
+}
+
+Status ChildSwarm::open_once() {
   P2PW_CHECK(launch());
   while (state_ == State::starting) {
     pollfd waiting{process_.socket(), POLLIN, 0};

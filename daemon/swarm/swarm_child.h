@@ -32,7 +32,8 @@ struct SwarmChildOptions {
 };
 
 // Returns when the process listens. `events` hears on the control thread until the swarm is destroyed. Errors: io (it
-// cannot be started, or cannot listen), config (no IP literal), timed_out.
+// cannot be started, or cannot listen), busy (somebody listens there, for more than the moment that the process of a
+// daemon that was killed may need to go), config (no IP literal), timed_out.
 Result<std::unique_ptr<Swarm>> open_child_swarm(boost::asio::io_context& io, SwarmChildOptions options,
                                                 SwarmEvents& events);
 

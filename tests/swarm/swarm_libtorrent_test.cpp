@@ -341,7 +341,7 @@ TEST_P(SwarmTest, ATakenPortIsAnError) {
   options.port = a.peer().port;
   auto swarm = open(options, a);
   ASSERT_FALSE(swarm.ok());
-  EXPECT_EQ(swarm.error().code, ErrorCode::io);
+  EXPECT_EQ(swarm.error().code, ErrorCode::busy);
 }
 
 TEST_P(SwarmTest, RootsThatDoNotMatchTheRecordFailTheBundle) {
