@@ -19,4 +19,8 @@ lt::ip_filter members_only(const std::vector<SwarmPeer>& members);
 // libtorrent's own class for private addresses would ignore the limits.
 void set_region_class(lt::session_handle& session, const SwarmOptions& options);
 
+// To be called after each torrent is added, with another `turn` each time: it makes libtorrent 2.0.8 take max_failcount
+// over into new torrents. Without, three refused dials are the last (a neighbour's process that takes a second to come back).
+void never_give_up_on_peers(lt::session_handle& session, bool turn);
+
 }  // namespace p2pw

@@ -131,6 +131,7 @@ Result<lt::torrent_handle> SwarmNet::add_torrent(const BundleRecord& record,
   lt::torrent_handle handle = session_.add_torrent(std::move(params), error);
   if (error)
     return fail(ErrorCode::failed, "swarm of bundle " + torrent->id.short_hex() + ": " + error.message());
+  never_give_up_on_peers(session_, ++added_ % 2 != 0);
   return handle;
 }
 

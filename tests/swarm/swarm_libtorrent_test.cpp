@@ -156,6 +156,28 @@ TEST_P(SwarmTest, ARestartedNodeOffersAndFetchesTheRest) {
   EXPECT_TRUE(b.arrived[bundle.id].empty());
 }
 
+// As after the process of its swarm has ended: nobody tells us, and it is not back before a few dials were refused.
+TEST_P(SwarmTest, ANeighbourThatIsAwayForSomeDialsIsDialledWhenItIsBack) {
+  const TestBundle bundle = make_bundle(3 * kChunk, kChunk, 20);
+  std::uint16_t port = 0;
+  {
+    TestNode before(loop_, 2);
+    port = before.peer().port;
+  }
+  TestNode& a = node(1);
+  const SwarmPeer away{NodeKey{{2}}, TestNode::address_of(2), port};
+  a.swarm().set_members({a.peer(), away});
+  a.add(bundle);
+  // Five dials are refused in the first second.
+  const auto refused_until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1200);
+  loop_.run_until([&] { return std::chrono::steady_clock::now() > refused_until; });
+  TestNode& b = node(2, [&](SwarmOptions& o) { o.port = port; });
+  ASSERT_EQ(b.peer(), away);
+  b.swarm().set_members({a.peer(), b.peer()});
+  b.add(bundle, all_chunks(bundle));
+  expect_complete({&a, &b}, bundle);
+}
+
 TEST_P(SwarmTest, ANeighbourThatDiesIsReplacedByAnother) {
   const TestBundle bundle = make_bundle(24 * kChunk, kChunk, 9);
   TestNode &a = node(1), &b = node(2), &c = node(3);
