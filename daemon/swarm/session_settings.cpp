@@ -117,7 +117,7 @@ lt::ip_filter members_only(const std::vector<SwarmPeer>& members) {
   return filter;
 }
 
-// A torrent's own copy begins with 3, and is set only when the setting changes.
+// A list's own copy begins with 3.
 void never_give_up_on_peers(lt::session_handle& session, bool turn) {
   Pack pack;
   pack.set_int(Pack::max_failcount, kMaxFailcount + (turn ? 1 : 0));

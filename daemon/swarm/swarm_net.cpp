@@ -131,7 +131,6 @@ Result<lt::torrent_handle> SwarmNet::add_torrent(const BundleRecord& record,
   lt::torrent_handle handle = session_.add_torrent(std::move(params), error);
   if (error)
     return fail(ErrorCode::failed, "swarm of bundle " + torrent->id.short_hex() + ": " + error.message());
-  never_give_up_on_peers(session_, ++added_ % 2 != 0);
   return handle;
 }
 
@@ -288,6 +287,7 @@ void SwarmNet::dial(SwarmTorrent& torrent) {
     if (torrent.blocked.contains(member.address) || connected(torrent, member)) continue;
     if (auto endpoint = endpoint_of(member)) torrent.handle.connect_peer(*endpoint);
   }
+  never_give_up_on_peers(session_, ++dials_ % 2 != 0);
   // A real pause fills libtorrent's budget again; without connections there is nothing that it could
   // interrupt.
   const bool refill = torrent.dials > kDialBudget && torrent.connections.empty();
