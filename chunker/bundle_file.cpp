@@ -39,6 +39,19 @@ bool has_data(int fd, std::uint64_t offset, std::uint64_t length) {
   return static_cast<std::uint64_t>(data) < offset + length;
 }
 
+Status check_shape(const std::string& what, const BundleRecord& record, std::size_t roots) {
+  if (!std::has_single_bit(record.chunk_bytes) || record.chunk_bytes < limits::kMinChunkBytes ||
+      record.chunk_bytes > limits::kMaxChunkBytes || record.used_bytes == 0 ||
+      record.used_bytes > limits::kMaxBundleBytes) {
+    return fail(ErrorCode::malformed, what + ": the record states an impossible size");
+  }
+  if (roots != record.chunk_count()) {
+    return fail(ErrorCode::malformed, what + ": " + std::to_string(roots) + " chunk roots for " +
+                                          std::to_string(record.chunk_count()) + " chunks");
+  }
+  return {};
+}
+
 }  // namespace
 
 BundleFile::BundleFile(int fd, BundleRecord record, std::vector<ChunkRoot> roots)
@@ -54,17 +67,7 @@ BundleFile::~BundleFile() {
 Result<std::shared_ptr<BundleFile>> BundleFile::open(const std::filesystem::path& path,
                                                      const BundleRecord& record,
                                                      std::vector<ChunkRoot> roots) {
-  if (!std::has_single_bit(record.chunk_bytes) || record.chunk_bytes < limits::kMinChunkBytes ||
-      record.chunk_bytes > limits::kMaxChunkBytes || record.used_bytes == 0 ||
-      record.used_bytes > limits::kMaxBundleBytes) {
-    return fail(ErrorCode::malformed,
-                "bundle file " + path.string() + ": the record states an impossible size");
-  }
-  if (roots.size() != record.chunk_count()) {
-    return fail(ErrorCode::malformed, "bundle file " + path.string() + ": " + std::to_string(roots.size()) +
-                                          " chunk roots for " + std::to_string(record.chunk_count()) +
-                                          " chunks");
-  }
+  P2PW_CHECK(check_shape("bundle file " + path.string(), record, roots.size()));
   int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
   if (fd < 0) return os_error("opening bundle file " + path.string(), errno);
   std::shared_ptr<BundleFile> file(new BundleFile(fd, record, std::move(roots)));
@@ -77,6 +80,17 @@ Result<std::shared_ptr<BundleFile>> BundleFile::open(const std::filesystem::path
     return os_error("sizing bundle file " + path.string(), errno);
   }
   if (!fresh) P2PW_CHECK(file->find_chunks());
+  return file;
+}
+
+Result<std::shared_ptr<BundleFile>> BundleFile::adopt(int fd, const BundleRecord& record,
+                                                      std::vector<ChunkRoot> roots,
+                                                      const std::function<bool(ChunkIndex)>& has) {
+  std::shared_ptr<BundleFile> file(new BundleFile(fd, record, std::move(roots)));
+  P2PW_CHECK(check_shape("a bundle file that was handed over", record, file->roots_.size()));
+  for (std::uint32_t i = 0; i < file->chunk_count(); ++i) {
+    if (has(ChunkIndex(i))) file->mark(ChunkIndex(i));
+  }
   return file;
 }
 
@@ -157,6 +171,28 @@ Result<Bytes> BundleFile::chunk(ChunkIndex index) const {
   Bytes bytes(record_.chunk_used(index));
   P2PW_CHECK(read(std::uint64_t(index.value()) * record_.chunk_bytes, bytes));
   return bytes;
+}
+
+Result<Bytes> BundleFile::checked_chunk(ChunkIndex index) const {
+  P2PW_TRY(Bytes bytes, chunk(index));
+  if (chunk_root(bytes, record_.chunk_bytes) == roots_[index.value()]) return bytes;
+  return fail(ErrorCode::integrity, "chunk " + std::to_string(index.value()) + " of bundle " +
+                                        std::to_string(record_.index.value()) + " was changed on this disk");
+}
+
+Status BundleFile::read_checked(std::uint64_t offset, std::span<std::byte> out) const {
+  if (offset > record_.used_bytes || out.size() > record_.used_bytes - offset) {
+    return fail(ErrorCode::limit, "a read past the end of a bundle file");
+  }
+  while (!out.empty()) {
+    const std::uint64_t index = offset / record_.chunk_bytes, begin = offset % record_.chunk_bytes;
+    P2PW_TRY(Bytes bytes, checked_chunk(ChunkIndex(static_cast<std::uint32_t>(index))));
+    const std::size_t part = std::min<std::size_t>(out.size(), bytes.size() - begin);
+    std::memcpy(out.data(), bytes.data() + begin, part);
+    out = out.subspan(part);
+    offset += part;
+  }
+  return {};
 }
 
 bool BundleFile::covers(std::uint64_t offset, std::uint64_t length) const {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -19,8 +20,15 @@ class BundleFile {
   // Creates `path`, or opens it and hashes what is there. Errors: io, no_space.
   static Result<std::shared_ptr<BundleFile>> open(const std::filesystem::path& path,
                                                   const BundleRecord& record, std::vector<ChunkRoot> roots);
+  // A file that somebody else has opened for reading and writing and keeps at its size; `fd` is taken over. Nothing is
+  // hashed: `has` says which chunks are there. Errors: malformed (as for open()), the descriptor is closed then.
+  static Result<std::shared_ptr<BundleFile>> adopt(int fd, const BundleRecord& record, std::vector<ChunkRoot> roots,
+                                                   const std::function<bool(ChunkIndex)>& has);
   ~BundleFile();
   BundleFile(const BundleFile&) = delete;
+
+  // Stays open as long as this object; to hand it on.
+  int descriptor() const { return fd_; }
 
   const BundleRecord& record() const { return record_; }
   const std::vector<ChunkRoot>& roots() const { return roots_; }
@@ -42,6 +50,11 @@ class BundleFile {
   bool read_if_cached(std::uint64_t offset, std::span<std::byte> out) const;
   // The used bytes of a chunk that is there.
   Result<Bytes> chunk(ChunkIndex chunk) const;
+  // The same, hashed: what another process may have written since. Errors also: integrity.
+  Result<Bytes> checked_chunk(ChunkIndex chunk) const;
+  // Any range, of chunks that are hashed as they are read: slow, for when plain bytes turned out wrong. Errors: integrity,
+  // io, limit.
+  Status read_checked(std::uint64_t offset, std::span<std::byte> out) const;
   // All chunks under [offset, offset + length) are there.
   bool covers(std::uint64_t offset, std::uint64_t length) const;
 

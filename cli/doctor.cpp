@@ -36,6 +36,7 @@ void check_daemon(const Config& config, bool quick, Findings& findings) {
   findings.push_back({"daemon", Verdict::good, "p2pwd " + status->software + " answers at " + config.api_socket().string(), ""});
   doctor::check_channels(*status, findings);
   doctor::check_mirror(*status, findings);
+  doctor::check_swarm(*status, findings);
   doctor::check_clocks(*status, findings);
   if (auto peers = daemon.peers()) doctor::check_peers(config, *peers, interrupted, findings);
   if (!quick) doctor::check_active_slots(*status, interrupted, findings);

@@ -45,6 +45,8 @@ void check_hooks(const Config& config, const std::function<bool()>& stop, Findin
 void check_channels(const api::StatusReply& status, Findings& findings);
 // Shared storage, as the daemon finds it: it alone has the rights and the credentials.
 void check_mirror(const api::StatusReply& status, Findings& findings);
+// What a neighbour that takes libtorrent over would have gained.
+void check_swarm(const api::StatusReply& status, Findings& findings);
 void check_clocks(const api::StatusReply& status, Findings& findings);
 // Reads the active slot of each channel and compares it with what the publisher signed: the next delta starts from it.
 void check_active_slots(const api::StatusReply& status, const std::function<bool()>& stop, Findings& findings);

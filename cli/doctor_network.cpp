@@ -153,6 +153,20 @@ void check_mirror(const api::StatusReply& status, Findings& findings) {
   }
 }
 
+void check_swarm(const api::StatusReply& status, Findings& findings) {
+  if (status.swarm.empty()) return;
+  std::string ended = status.swarm_ended == 0 ? "" : "; " + std::to_string(status.swarm_ended) + " such processes ended unasked";
+  if (!status.swarm_confined) {
+    findings.push_back({"swarm", Verdict::warning, status.swarm + ended,
+                        "a kernel with Landlock (5.13 or newer, lsm=landlock,...) and seccomp keeps a neighbour that takes the "
+                        "swarm over away from this node's files"});
+  } else if (status.swarm_ended > 0) {
+    findings.push_back({"swarm", Verdict::warning, status.swarm + ended, "p2pw log tells why (swarm-ended)"});
+  } else {
+    findings.push_back({"swarm", Verdict::good, status.swarm, ""});
+  }
+}
+
 void check_clocks(const api::StatusReply& status, Findings& findings) {
   double limit = std::chrono::duration<double, std::milli>(limits::kMaxClockCorrection).count();
   double worst = 0;

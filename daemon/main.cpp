@@ -1,4 +1,5 @@
-// p2pwd: reads the configuration, starts the node, runs until a signal.
+// p2pwd: reads the configuration, starts the node, runs until a signal. Started by itself, it is the process that runs
+// the node's swarm.
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
@@ -12,7 +13,8 @@
 #include "daemon/client/version.h"
 #include "daemon/core/node.h"
 #include "daemon/core/notify.h"
-#include "daemon/swarm/swarm_libtorrent.h"
+#include "daemon/swarm/swarm_child.h"
+#include "daemon/swarm/swarm_child_main.h"
 
 namespace p2pw {
 namespace {
@@ -46,12 +48,12 @@ int run(const std::string& file) {
   raise_descriptor_limit();
 
   boost::asio::io_context io(1);
-  SwarmOptions swarm;
-  swarm.address = config->listen.address;
-  swarm.port = config->listen.swarm_port;
+  SwarmChildOptions swarm;
+  swarm.swarm.address = config->listen.address;
+  swarm.swarm.port = config->listen.swarm_port;
   auto factory = [&](SwarmEvents& events, const NodeKey& self) {
-    swarm.self = self;
-    return open_libtorrent_swarm(swarm, events, [&io](std::function<void()> task) { io.post(std::move(task)); });
+    swarm.swarm.self = self;
+    return open_child_swarm(io, swarm, events);
   };
   auto node = Node::start(io, std::move(*config), factory);
   if (!node.ok()) return report(node.error());
@@ -79,6 +81,7 @@ int run(const std::string& file) {
 }  // namespace p2pw
 
 int main(int argc, char** argv) {
+  if (int parent = 0; p2pw::is_swarm_child(argc, argv, parent)) return p2pw::swarm_child_main(parent);
   CLI::App app{"p2pwd: the node daemon of p2pw. Set it up with p2pw init (trainer) or p2pw join (node).\n"
                "Example: p2pwd --config /etc/p2pw/p2pw.toml"};
   std::string file;

@@ -96,6 +96,9 @@ template <class V> void fields(V& v, StatusReply& s) {
   v("software", s.software);
   v("started_ms", s.started_ms);
   v("now_ms", s.now_ms);
+  v("swarm", s.swarm);
+  v("swarm_confined", s.swarm_confined);
+  v("swarm_ended", s.swarm_ended);
   v("channels", s.channels);
   v("nodes", s.nodes);
   v("links", s.links);

@@ -134,6 +134,9 @@ struct StatusReply {
   std::string node, name, region, role, software;
   std::uint64_t started_ms = 0;
   std::uint64_t now_ms = 0;
+  std::string swarm;            // what confines the region's swarm, for people; empty on a trainer, which has none
+  bool swarm_confined = false;  // all of it
+  std::uint64_t swarm_ended = 0;  // its processes that ended unasked, since the start
   std::vector<ChannelStatus> channels;
   std::vector<NodeStatus> nodes;
   std::vector<LinkStatus> links;

@@ -306,10 +306,10 @@ void Follower::store_chunk(const BundleId& bundle, ChunkIndex chunk, Bytes paylo
   std::optional<NodeKey> sender;
   if (from) sender = *from;
   pools_.puts.run([file = stored->file, chunk, bytes] { return file->put(chunk, *bytes); },
-            [this, weak = std::weak_ptr<int>(alive_), bundle, chunk, sender, epoch](Status put) {
+            [this, weak = std::weak_ptr<int>(alive_), bundle, chunk, sender, epoch, bytes](Status put) {
               if (weak.expired()) return;
               if (put.ok()) {
-                host_.chunk_stored(bundle, chunk, sender ? &*sender : nullptr, epoch);
+                host_.chunk_stored(bundle, chunk, sender ? &*sender : nullptr, epoch, bytes);
                 chunk_is_here(bundle, chunk);
               } else {
                 spdlog::error("bundle {} chunk {}: {}", bundle.short_hex(), chunk.value(), put.error().message);
@@ -504,13 +504,17 @@ void Follower::slab_mended(std::uint32_t slab) {
 }
 
 void Follower::bundle_damaged(const BundleId& bundle, FrameIndex frame, const Error& error) {
-  problem_ = "bundle " + bundle.short_hex() + " frame " + std::to_string(frame.value()) + " is damaged on this disk: " +
-             error.message;
+  chunk_damaged(bundle, {error.code, "frame " + std::to_string(frame.value()) + ": " + error.message});
+}
+
+void Follower::chunk_damaged(const BundleId& bundle, const Error& error) {
+  problem_ = "bundle " + bundle.short_hex() + " is damaged on this disk: " + error.message;
   spdlog::error("channel {}: {}", channel().str(), problem_);
   host_.event(channel(), "bundle-damaged", {}, problem_);
   // Which chunks are still good shows when the file is opened anew; the others are fetched again.
   auto stored = bundles_.find(bundle);
   if (!stored) return;
+  host_.bundle_spoilt(bundle);
   host_.bundle_closed(bundle);
   bundles_.close(bundle);
   if (auto opened = open_bundle(bundle, stored->encoded_meta); !opened) rebuild_blocked(opened.error());

@@ -41,9 +41,13 @@ class FollowerHost {
   virtual void forward_record(const VerifiedRecord& record, const NodeKey* from) = 0;
   // Bundles begin and end for spreading and the swarm.
   virtual void bundle_opened(const BundleFacts& facts, const StoredBundle& bundle, bool fresh) = 0;
-  virtual void chunk_stored(const BundleId& bundle, ChunkIndex chunk, const NodeKey* from, Epoch epoch) = 0;
+  // `bytes`: the chunk's used bytes, as they were hashed.
+  virtual void chunk_stored(const BundleId& bundle, ChunkIndex chunk, const NodeKey* from, Epoch epoch,
+                            std::shared_ptr<const Bytes> bytes) = 0;
   virtual void chunk_refused(const BundleId& bundle, ChunkIndex chunk, const NodeKey& from, const Error& error) = 0;
   virtual void bundle_closed(const BundleId& bundle) = 0;
+  // Its file holds something else than was checked, or was said to have been.
+  virtual void bundle_spoilt(const BundleId& bundle) = 0;
   // `far`: neighbours did not have it, ask every link.
   virtual void want_meta(const BundleId& bundle, bool far) = 0;
   virtual void want_records(const Channel& channel, const NodeKey* from) = 0;
@@ -102,6 +106,8 @@ class Follower : private RebuildEvents, private ActivationEvents {
   void store_chunk(const BundleId& bundle, ChunkIndex chunk, Bytes payload, const NodeKey* from, Epoch epoch);
   // A neighbour's chunk, checked and written by the swarm.
   void swarm_chunk(const BundleId& bundle, ChunkIndex chunk);
+  // A chunk that is here turned out to be something else: looks at the whole file, and fetches what is missing.
+  void chunk_damaged(const BundleId& bundle, const Error& error);
 
   // A chunk could not be written: says so, and tries again by and by.
   void no_room(const Error& error) { rebuild_blocked(error); }

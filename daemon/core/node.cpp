@@ -8,6 +8,7 @@
 #include "daemon/client/version.h"
 #include "daemon/core/engine_conversation.h"
 #include "daemon/core/node_api.h"
+#include "daemon/core/node_reports.h"
 #include "daemon/core/secrets.h"
 
 namespace p2pw {
@@ -107,6 +108,9 @@ Status Node::open_links(SwarmFactory swarm) {
   if (!self.member.trainer) {
     P2PW_TRY(swarm_, swarm(*this, self.member.key));
     self.swarm = Endpoint{config_.listen.reachable_at(), swarm_->listen_port()};
+    const std::string confined = text_of(swarm_->confinement());
+    if (swarm_->confinement().whole()) spdlog::info("swarm: {}", confined);
+    if (!swarm_->confinement().whole()) spdlog::warn("swarm: {}; whoever takes it over can do more than its part", confined);
   }
 
   LinkHubOptions options{.identity = std::move(identity)};
@@ -218,6 +222,7 @@ void Node::tick() {
   } else if (!waiters_.empty()) {
     wake_waiters();  // their time may be up
   }
+  fresh_.forget_old(steady_now());
   if (states_due_) send_states(false);
   if (secrets_due_ && steady_now() >= *secrets_due_) {
     secrets_due_.reset();

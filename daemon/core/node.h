@@ -17,6 +17,7 @@
 #include "daemon/core/event_log.h"
 #include "daemon/core/fleet_states.h"
 #include "daemon/core/follower.h"
+#include "daemon/core/fresh_chunks.h"
 #include "daemon/core/head_signer.h"
 #include "daemon/core/node_mirror.h"
 #include "daemon/core/peer_budget.h"
@@ -88,9 +89,11 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   const FleetSecret* current_secret() const { return keeper_->current(); }
   void forward_record(const VerifiedRecord& record, const NodeKey* from) override;
   void bundle_opened(const BundleFacts& facts, const StoredBundle& bundle, bool fresh) override;
-  void chunk_stored(const BundleId& bundle, ChunkIndex chunk, const NodeKey* from, Epoch epoch) override;
+  void chunk_stored(const BundleId& bundle, ChunkIndex chunk, const NodeKey* from, Epoch epoch,
+                    SharedBytes bytes) override;
   void chunk_refused(const BundleId& bundle, ChunkIndex chunk, const NodeKey& from, const Error& error) override;
   void bundle_closed(const BundleId& bundle) override;
+  void bundle_spoilt(const BundleId& bundle) override;
   void want_meta(const BundleId& bundle, bool far) override;
   void want_records(const Channel& channel, const NodeKey* from) override;
   void event(const Channel& channel, const std::string& event, Version version, const std::string& detail) override;
@@ -147,6 +150,8 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   void swarm_chunk_arrived(const BundleId& bundle, ChunkIndex chunk) override;
   void swarm_peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason) override;
   void swarm_failed(const BundleId& bundle, const Error& error) override;
+  void swarm_ended(const std::string& why) override;
+  Result<SharedBytes> bytes_to_send(const StoredBundle& stored, ChunkIndex chunk) const;
 
   void add_failed_bundles();
 
@@ -189,6 +194,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   std::unordered_map<BundleId, Channel> channel_of_;
   EarlyChunks early_;
   std::map<BundleId, SteadyTime> swarm_again_;  // bundles that the swarm gave up, until they are added anew
+  FreshChunks fresh_;
   std::map<NodeKey, RecentSet<Sha256>> told_;  // records that a linked peer has from us
   std::map<NodeKey, RecentSet<BundleId>> metas_told_;
   RecentSet<BundleId> foreign_metas_{4096};  // came from another region, not yet handed on

@@ -159,6 +159,12 @@ api::StatusReply status(Node& node) {
   r.software = kSoftwareVersion;
   r.started_ms = to_millis(node.started());
   r.now_ms = to_millis(node.wall_now());
+  if (Swarm* swarm = node.swarm()) {
+    const SwarmConfinement confinement = swarm->confinement();
+    r.swarm = text_of(confinement);
+    r.swarm_confined = confinement.whole();
+    r.swarm_ended = confinement.ended;
+  }
   for (auto& [channel, follower] : node.followers()) r.channels.push_back(channel_status(node, *follower));
   auto states = node.states().all();
   auto there = staged_there(node, states);

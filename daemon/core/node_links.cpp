@@ -181,8 +181,9 @@ void Node::chunk_message(const NodeKey& peer, const wire::Chunk& chunk, Bytes pa
   if (Follower* follower = follower_of(*bundle)) follower->store_chunk(*bundle, index, std::move(payload), &peer, epoch);
 }
 
-void Node::chunk_stored(const BundleId& bundle, ChunkIndex chunk, const NodeKey* from, Epoch epoch) {
+void Node::chunk_stored(const BundleId& bundle, ChunkIndex chunk, const NodeKey* from, Epoch epoch, SharedBytes bytes) {
   if (from) {
+    if (swarm_) fresh_.add(bundle, chunk, std::move(bytes), steady_now());
     spread_->link_chunk_stored(*from, bundle, chunk, epoch);
   } else {
     spread_->swarm_chunk(bundle, chunk);
@@ -235,25 +236,46 @@ void Node::add_failed_bundles() {
   }
 }
 
+void Node::swarm_ended(const std::string& why) {
+  spdlog::error("the swarm's process is gone and will be started again: {}", why);
+  events_.add({}, "swarm-ended", {}, why);
+}
+
+void Node::bundle_spoilt(const BundleId& bundle) {
+  if (swarm_) swarm_->distrust("bundle " + bundle.short_hex() + " holds other bytes than were checked");
+}
+
 std::chrono::microseconds Node::round_trip(const NodeKey& peer) const {
   auto stats = hub_->stats(peer);
   return stats ? stats->round_trip : std::chrono::microseconds(0);
+}
+
+// A receiver bans whoever sends it a wrong chunk, and the swarm's process can write into bundle files.
+Result<SharedBytes> Node::bytes_to_send(const StoredBundle& stored, ChunkIndex chunk) const {
+  if (SharedBytes fresh = fresh_.find(stored.id, chunk)) return fresh;
+  P2PW_TRY(Bytes bytes, swarm_ ? stored.file->checked_chunk(chunk) : stored.file->chunk(chunk));
+  return std::make_shared<const Bytes>(std::move(bytes));
 }
 
 bool Node::send_chunk(const NodeKey& peer, const BundleId& bundle, ChunkIndex chunk, Epoch epoch) {
   Follower* follower = follower_of(bundle);
   auto stored = follower ? follower->bundles().find(bundle) : nullptr;
   if (!stored) return false;
-  auto bytes = stored->file->chunk(chunk);
+  auto bytes = bytes_to_send(*stored, chunk);
   if (!bytes.ok()) {
     spdlog::error("bundle {}: {}", bundle.short_hex(), bytes.error().message);
+    if (bytes.error().code != ErrorCode::integrity) return false;
+    io_.post([this, weak = std::weak_ptr<int>(alive_), bundle, error = bytes.error()] {
+      Follower* owner = weak.expired() ? nullptr : follower_of(bundle);
+      if (owner) owner->chunk_damaged(bundle, error);
+    });
     return false;
   }
   wire::Chunk header;
   header.set_bundle(std::string(bundle.text()));
   header.set_index(chunk.value());
   header.set_epoch(epoch.value());
-  auto payload = std::make_shared<const Bytes>(std::move(*bytes));
+  SharedBytes payload = std::move(*bytes);
   if (!hub_->send_chunk(peer, header, payload)) return false;
   if (const Member* member = roster_->find(peer)) {
     Sent& sent = sent_[{follower->channel(), stored->record.version, member->region}];

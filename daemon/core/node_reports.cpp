@@ -95,6 +95,13 @@ Result<api::TimelineReply> timeline_report(Node& node, const Follower& follower,
   return reply;
 }
 
+std::string text_of(const SwarmConfinement& confinement) {
+  if (!confinement.own_process) return "in the daemon's process";
+  std::string text = "a process of its own";
+  text += confinement.landlock > 0 ? fmt::format(", Landlock (ABI {})", confinement.landlock) : ", no Landlock in this kernel";
+  return text + (confinement.seccomp ? ", seccomp" : ", no seccomp in this kernel");
+}
+
 std::string why_behind(const wire::NodeState& state, Version newest, double lag, std::size_t neighbours) {
   if (state.state() == "offline") return "not heard of: is its daemon up, and does its link port answer?";
   if (!state.problem().empty()) return state.problem();

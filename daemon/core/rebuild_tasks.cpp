@@ -18,7 +18,7 @@ bool is_disk_error(const Error& error) { return error.code == ErrorCode::io || e
 // One try of a slab task, with what the frames had to say.
 class SlabTry {
  public:
-  explicit SlabTry(const SlabTask& task) : task_(task) {
+  SlabTry(const SlabTask& task, Reading reading) : task_(task), reading_(reading) {
     chain_.parent = task.parent;
     for (const SealedFrame& frame : task.steps) chain_.after.push_back(frame.entry.digest);
     chain_.frame = [this](std::size_t step) { return open(step); };
@@ -50,12 +50,13 @@ class SlabTry {
   Result<ByteView> open(std::size_t step) {
     step_ = step;
     opening_ = true;
-    P2PW_CHECK(open_frame(task_.steps[step], scratch().sealed, scratch().plain));
+    P2PW_CHECK(open_frame(task_.steps[step], reading_, scratch().sealed, scratch().plain));
     opening_ = false;
     return ByteView(scratch().plain);
   }
 
   const SlabTask& task_;
+  Reading reading_;
   SlabChain chain_;
   std::size_t step_ = 0;
   bool opening_ = false;
@@ -87,14 +88,17 @@ SealedFrame sealed_frame(const RebuildRun& run, RebuildRun::FramePlace place) {
   return {run.bundle(place).file, run.sealer(), BundleIndex(place.bundle), FrameIndex(place.frame), run.entry(place)};
 }
 
-Status open_frame(const SealedFrame& frame, Bytes& sealed, Bytes& plain) {
+Status open_frame(const SealedFrame& frame, Reading reading, Bytes& sealed, Bytes& plain) {
   sealed.resize(frame.entry.length);
-  P2PW_CHECK(frame.file->read(frame.entry.offset, sealed));
+  P2PW_CHECK(reading == Reading::hashed ? frame.file->read_checked(frame.entry.offset, sealed)
+                                        : frame.file->read(frame.entry.offset, sealed));
   return frame.sealer->open(frame.bundle, frame.index, frame.entry.slab, sealed, plain);
 }
 
-SlabOutcome run_slab_task(const SlabTask& task) {
-  SlabTry attempt(task);
+namespace {
+
+SlabOutcome try_slab_task(const SlabTask& task, Reading reading) {
+  SlabTry attempt(task, reading);
   std::string why;
   if (auto outcome = attempt.apply(why)) return *outcome;
 
@@ -113,14 +117,30 @@ SlabOutcome run_slab_task(const SlabTask& task) {
   return {SlabOutcome::What::bad_frame, attempt.step(), helped, fail(ErrorCode::integrity, why)};
 }
 
-BytesOutcome run_bytes_task(const BytesTask& task) {
+}  // namespace
+
+SlabOutcome run_slab_task(const SlabTask& task) {
+  SlabOutcome outcome = try_slab_task(task, Reading::plain);
+  if (outcome.what == SlabOutcome::What::bad_frame) return try_slab_task(task, Reading::hashed);
+  if (outcome.what != SlabOutcome::What::lost) return outcome;
+  // Before the slab is fetched from a neighbour: was it a frame that spoilt it?
+  for (std::size_t step = 0; step < task.steps.size(); ++step) {
+    Status good = open_frame(task.steps[step], Reading::hashed, scratch().sealed, scratch().plain);
+    if (!good && !is_disk_error(good.error())) return {SlabOutcome::What::bad_bundle, step, false, good.error()};
+  }
+  return outcome;
+}
+
+namespace {
+
+BytesOutcome try_bytes_task(const BytesTask& task, Reading reading) {
   BytesOutcome outcome;
   std::map<std::uint32_t, ByteFrame> frames;
   for (std::size_t i = 0; i < task.frames.size(); ++i) {
     const FrameEntry& entry = task.frames[i].entry;
     ByteFrame& frame = frames[entry.slab.index()];
     frame.digest = entry.digest;
-    if (Status opened = open_frame(task.frames[i], scratch().sealed, frame.frame); !opened) {
+    if (Status opened = open_frame(task.frames[i], reading, scratch().sealed, frame.frame); !opened) {
       outcome.error = opened.error();
       if (!is_disk_error(outcome.error)) outcome.bad_frame = i;
       return outcome;
@@ -139,6 +159,14 @@ BytesOutcome run_bytes_task(const BytesTask& task) {
     outcome.error = table.error();
   }
   return outcome;
+}
+
+}  // namespace
+
+BytesOutcome run_bytes_task(const BytesTask& task) {
+  BytesOutcome outcome = try_bytes_task(task, Reading::plain);
+  if (outcome.table || outcome.bad_frame || is_disk_error(outcome.error)) return outcome;
+  return try_bytes_task(task, Reading::hashed);
 }
 
 }  // namespace p2pw

@@ -20,8 +20,12 @@ struct SealedFrame {
 };
 SealedFrame sealed_frame(const RebuildRun& run, RebuildRun::FramePlace place);
 
+// How a frame's bytes are read. Others may write bundle files, too: the swarm's process, which a member may have taken
+// over, who can also seal frames. So plain bytes that opened and then led astray prove nothing about the publisher: only
+// the same with bytes that were hashed in memory does.
+enum class Reading : std::uint8_t { plain, hashed };
 // Reads and opens it. Errors: io; integrity (the bundle file is damaged).
-Status open_frame(const SealedFrame& frame, Bytes& sealed, Bytes& plain);
+Status open_frame(const SealedFrame& frame, Reading reading, Bytes& sealed, Bytes& plain);
 
 struct SlabTask {
   std::shared_ptr<Slot> slot;
@@ -34,8 +38,8 @@ struct SlabOutcome {
   enum class What : std::uint8_t {
     done,
     lost,           // the slab is damaged and the other slot has nothing of use
-    bad_bundle,     // step `step` does not open
-    bad_frame,      // step `step` opens, but does not lead where its meta says
+    bad_bundle,     // step `step` does not open, or its chunks are not what they were
+    bad_frame,      // step `step` opens, but does not lead where its meta says; its bytes were hashed
     failed,         // disk full, disk error
   };
   What what = What::done;
@@ -54,7 +58,7 @@ struct BytesTask {
 };
 struct BytesOutcome {
   std::optional<ByteTable> table;
-  std::optional<std::size_t> bad_frame;  // does not open
+  std::optional<std::size_t> bad_frame;  // does not open, or its chunks are not what they were
   Error error;
 };
 BytesOutcome run_bytes_task(const BytesTask& task);

@@ -14,6 +14,7 @@ namespace {
 using Pack = lt::settings_pack;
 
 constexpr int kMiB = 1 << 20;
+constexpr int kMaxFailcount = 100;  // libtorrent counts to 31
 
 void only_what_we_are_told(Pack& pack) {
   for (int name :
@@ -37,7 +38,7 @@ void dialling(Pack& pack) {
   // libtorrent's own round, once a second, which is left as the slow way to reach members that do not have a
   // bundle for long.
   pack.set_int(Pack::min_reconnect_time, 0);
-  pack.set_int(Pack::max_failcount, 100);
+  pack.set_int(Pack::max_failcount, kMaxFailcount);
   pack.set_int(Pack::connection_speed, 20);
   pack.set_int(Pack::torrent_connect_boost, 255);
   pack.set_bool(Pack::smooth_connects, false);
@@ -114,6 +115,13 @@ lt::ip_filter members_only(const std::vector<SwarmPeer>& members) {
     if (!error) filter.add_rule(address, address, 0);
   }
   return filter;
+}
+
+// A list's own copy begins with 3.
+void never_give_up_on_peers(lt::session_handle& session, bool turn) {
+  Pack pack;
+  pack.set_int(Pack::max_failcount, kMaxFailcount + (turn ? 1 : 0));
+  session.apply_settings(std::move(pack));
 }
 
 void set_region_class(lt::session_handle& session, const SwarmOptions& options) {

@@ -1,5 +1,5 @@
-// A region's swarm: one torrent for each bundle, among the live members of this region and nobody else. The only
-// implementation for real use is on libtorrent (swarm_libtorrent.h); tests and the fleet simulation have their own.
+// A region's swarm: one torrent for each bundle, among the live members of this region and nobody else. For real use it is
+// libtorrent (swarm_libtorrent.h) in a process of its own (swarm_child.h); tests and the fleet simulation have their own.
 //
 // Threads: called from the control thread only; events arrive on the control thread. Nothing here blocks.
 #pragma once
@@ -30,6 +30,17 @@ class SwarmEvents {
   // A neighbour sent bytes that failed their hash, or is otherwise to be reported; it is blocked for that bundle already.
   virtual void swarm_peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason) = 0;
   virtual void swarm_failed(const BundleId& bundle, const Error& error) = 0;
+  // The process that ran the swarm is gone; another one takes its place by itself and is told everything again.
+  virtual void swarm_ended(const std::string&) {}
+};
+
+// What keeps the swarm away from the rest of the daemon.
+struct SwarmConfinement {
+  bool own_process = false;
+  std::uint32_t landlock = 0;  // ABI in use; 0: none
+  bool seccomp = false;
+  std::uint64_t ended = 0;  // processes that ended unasked, since the start
+  bool whole() const { return own_process && landlock > 0 && seccomp; }
 };
 
 struct SwarmCounters {
@@ -52,6 +63,9 @@ class Swarm {
   virtual void drop(const NodeKey& member) = 0;
   virtual SwarmCounters counters() const = 0;
   virtual std::uint16_t listen_port() const = 0;
+  virtual SwarmConfinement confinement() const { return {}; }
+  // A chunk that the swarm vouched for turned out to be something else: whoever said so is not to be believed any more.
+  virtual void distrust(const std::string&) {}
 };
 
 }  // namespace p2pw

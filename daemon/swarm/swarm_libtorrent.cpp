@@ -74,13 +74,17 @@ Status LibtorrentSwarm::open(const SwarmOptions& options) {
     port_ = session_->listen_port();
     if (port_ == 0) {
       std::string reason = "nothing listens";
+      ErrorCode code = ErrorCode::io;
       std::vector<lt::alert*> alerts;
       session_->pop_alerts(&alerts);
       for (lt::alert* alert : alerts) {
-        if (auto* failed = lt::alert_cast<lt::listen_failed_alert>(alert)) reason = failed->error.message();
+        auto* failed = lt::alert_cast<lt::listen_failed_alert>(alert);
+        if (failed == nullptr) continue;
+        reason = failed->error.message();
+        if (failed->error == boost::system::errc::address_in_use) code = ErrorCode::busy;
       }
-      return fail(ErrorCode::io, "the swarm cannot listen on " + options.address + " port " +
-                                     std::to_string(options.port) + ": " + reason);
+      return fail(code, "the swarm cannot listen on " + options.address + " port " +
+                            std::to_string(options.port) + ": " + reason);
     }
   } catch (const std::exception& e) {
     return fail(ErrorCode::failed, std::string("starting libtorrent: ") + e.what());

@@ -40,7 +40,7 @@ using PostToControl = std::function<void(std::function<void()>)>;
 
 // `events` hears from the swarm on the control thread until the swarm is destroyed, which is done there too
 // (it waits for libtorrent's threads, some milliseconds). Errors: io (the address cannot be listened on),
-// config (no IP literal).
+// busy (somebody else does), config (no IP literal).
 Result<std::unique_ptr<Swarm>> open_libtorrent_swarm(const SwarmOptions& options, SwarmEvents& events,
                                                      PostToControl post);
 

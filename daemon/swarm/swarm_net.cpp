@@ -326,6 +326,7 @@ void SwarmNet::dial(SwarmTorrent& torrent) {
     if (torrent.blocked.contains(member.address) || connected(torrent, member)) continue;
     if (auto endpoint = endpoint_of(member)) torrent.handle.connect_peer(*endpoint);
   }
+  never_give_up_on_peers(session_, ++dials_ % 2 != 0);
   // A real pause fills libtorrent's budget again; without connections there is nothing that it could
   // interrupt.
   const bool refill = torrent.dials > kDialBudget && torrent.connections.empty();

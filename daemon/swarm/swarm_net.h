@@ -137,6 +137,7 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
   Clock::time_point last_watch_{};
   bool dialling_ = false;  // inside dial(): the pause is not one
   bool stopped_ = false;
+  std::uint64_t dials_ = 0;
 };
 
 }  // namespace p2pw

@@ -255,6 +255,47 @@ TEST_F(RebuildTest, DamagedBundleFileIsReportedAndItsChunkAskedForAgain) {
   node_.expect_current(v2_);
 }
 
+// By somebody who holds the fleet secret and has a hand in the bundle file: the frame opens, and leads astray. The
+// publisher is not to blame, and the version not lost.
+TEST_F(RebuildTest, FrameThatWasForgedInTheBundleFileIsReportedAndItsChunkAskedForAgain) {
+  settle_first();
+  TestRun run = series_.delta(v1_, v2_);
+  node_.open(run);
+  node_.bundle(run, 0);
+  node_.slots->hold_standby(true);
+  node_.rebuilder->slots_changed();
+  ASSERT_TRUE(node_.until_idle());
+  const TestRun::Bundle& bundle = run.bundles[0];
+  node_.chunk(bundle, 0);
+  std::size_t victim = 0;
+  while (bundle.meta->frames[victim].slab.is_bytes()) ++victim;
+  const FrameEntry& entry = bundle.meta->frames[victim];
+  const FrameIndex index(static_cast<std::uint32_t>(victim));
+  Bytes plain, forged;
+  ASSERT_TRUE(run.sealer->open(bundle.record.index, index, entry.slab,
+                               ByteView(bundle.bytes).subspan(entry.offset, entry.length), plain));
+  for (std::size_t i = plain.size() / 2; i < plain.size(); ++i) plain[i] = ~plain[i];
+  run.sealer->seal(bundle.record.index, index, entry.slab, plain, forged);
+  ASSERT_EQ(forged.size(), entry.length);
+  {
+    std::fstream file(node_.bundle_path(bundle), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(entry.offset));
+    file.write(reinterpret_cast<const char*>(forged.data()), static_cast<std::streamsize>(forged.size()));
+  }
+  node_.slots->hold_standby(false);
+  node_.rebuilder->slots_changed();
+  ASSERT_TRUE(node_.until([&] { return !node_.damaged.empty() || !node_.failed.empty(); }));
+  ASSERT_TRUE(node_.failed.empty()) << node_.failed[0].second.message;
+  EXPECT_EQ(node_.damaged[0], bundle.id);
+  for (std::size_t i = 0; i < run.bundles.size(); ++i) {
+    node_.bundle(run, i);
+    for (std::uint32_t c = 0; c < run.bundles[i].record.chunk_count(); ++c) node_.chunk(run.bundles[i], c);
+  }
+  node_.seal(run);
+  ASSERT_TRUE(node_.until_active(v2_));
+  node_.expect_current(v2_);
+}
+
 TEST_F(RebuildTest, DeltaOfAnotherParentIsRefused) {
   settle_first();
   TestRun run = series_.delta(v1_, v2_);

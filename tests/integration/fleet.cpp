@@ -248,6 +248,15 @@ std::uint64_t Fleet::used_bytes(std::uint64_t version) {
   return 0;
 }
 
+pid_t Fleet::swarm_pid(const std::string& name) const {
+  const std::string daemon = std::to_string(pid(name));
+  std::ifstream in("/proc/" + daemon + "/task/" + daemon + "/children");
+  for (pid_t child; in >> child;) {
+    if (slurp("/proc/" + std::to_string(child) + "/comm") == "p2pwd-swarm\n") return child;
+  }
+  return 0;
+}
+
 std::string Fleet::logs() const {
   std::string all;
   for (auto& [name, daemon] : daemons_) {

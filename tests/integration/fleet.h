@@ -79,6 +79,8 @@ class Fleet {
   std::string address(const std::string& region, int number);
   const std::string& token() const { return token_; }
   pid_t pid(const std::string& name) const { return daemons_.at(name).pid(); }
+  // The process that runs its swarm; 0: there is none now.
+  pid_t swarm_pid(const std::string& name) const;
   std::string logs() const;  // the ends of all logs, for a failed test
 
  private:

@@ -37,6 +37,9 @@ class Unit(unittest.TestCase):
         for line in ("Type=notify", "WatchdogSec=30", "User=p2pw", "StateDirectory=p2pw", "CapabilityBoundingSet=\n",
                      "ProtectSystem=strict", "LoadCredential=p2pw.node.key"):
             self.assertIn(line, unit)
+        allowed = " ".join(re.findall(r"^SystemCallFilter=([^~].*)$", unit, re.M)).split()
+        for call in ("seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"):
+            self.assertIn(call, allowed)  # else the process that runs the swarm is confined by the unit alone
 
 
 class Generated(unittest.TestCase):

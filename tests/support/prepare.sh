@@ -9,7 +9,7 @@ P2PW_PACKAGES=(
   # libraries
   libtorrent-rasterbar-dev libboost-dev libboost-system-dev libssl-dev libsodium-dev libzstd-dev libxxhash-dev
   libprotobuf-dev protobuf-compiler libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libspdlog-dev
-  libcurl4-openssl-dev libhwy-dev libsimdjson-dev
+  libcurl4-openssl-dev libhwy-dev libsimdjson-dev libseccomp-dev
   # tests, benchmarks, scripts
   libgtest-dev libgmock-dev libbenchmark-dev minisign python3 jq
   # fuzzers

@@ -15,10 +15,11 @@ namespace {
 
 constexpr std::uint32_t kChunk = 256u << 10;
 
-class SwarmTest : public ::testing::Test {
+// Each with libtorrent in this process and in one of its own.
+class SwarmTest : public ::testing::TestWithParam<Where> {
  protected:
   TestNode& node(std::uint8_t number, const std::function<void(SwarmOptions&)>& change = {}) {
-    nodes_.push_back(std::make_unique<TestNode>(loop_, number, change));
+    nodes_.push_back(std::make_unique<TestNode>(loop_, number, change, GetParam()));
     return *nodes_.back();
   }
   void expect_complete(const std::vector<TestNode*>& nodes, const TestBundle& bundle) {
@@ -30,11 +31,16 @@ class SwarmTest : public ::testing::Test {
       EXPECT_TRUE(n->failures.empty());
     }
   }
+  Result<std::unique_ptr<Swarm>> open(const SwarmOptions& options, SwarmEvents& events) {
+    return open_swarm(loop_, SwarmChildOptions{options, kChildProgram}, events, GetParam());
+  }
   ControlLoop loop_;
   std::vector<std::unique_ptr<TestNode>> nodes_;
 };
+INSTANTIATE_TEST_SUITE_P(In, SwarmTest, ::testing::Values(Where::here, Where::child),
+                         [](const auto& where) { return where.param == Where::here ? "Here" : "Child"; });
 
-TEST_F(SwarmTest, FourNodesGetWhatOneIsGivenChunkByChunkInRandomOrder) {
+TEST_P(SwarmTest, FourNodesGetWhatOneIsGivenChunkByChunkInRandomOrder) {
   const TestBundle bundle = make_bundle(10 * kChunk - 777, kChunk, 1);
   TestNode &a = node(3), &b = node(1), &c = node(2), &d = node(4);
   introduce({&a, &b, &c, &d});
@@ -53,7 +59,7 @@ TEST_F(SwarmTest, FourNodesGetWhatOneIsGivenChunkByChunkInRandomOrder) {
   EXPECT_TRUE(a.arrived[bundle.id].empty());
 }
 
-TEST_F(SwarmTest, AChunkArrivesBeforeTheNextIsOffered) {
+TEST_P(SwarmTest, AChunkArrivesBeforeTheNextIsOffered) {
   const TestBundle bundle = make_bundle(20 * kChunk, kChunk, 2);
   TestNode &a = node(1), &b = node(2);
   introduce({&a, &b});
@@ -67,7 +73,8 @@ TEST_F(SwarmTest, AChunkArrivesBeforeTheNextIsOffered) {
 }
 
 // As a gateway takes chunks in from far away: it passes each on to a few, and they to the rest.
-TEST_F(SwarmTest, AChunkLeavesItsFirstHolderFewTimes) {
+TEST_P(SwarmTest, AChunkLeavesItsFirstHolderFewTimes) {
+  if (GetParam() == Where::child) GTEST_SKIP() << "counts at the moment that it asks; another process answers later";
   constexpr std::uint8_t kNodes = 10;
   constexpr std::uint32_t kChunks = 30;
   const TestBundle bundle = make_bundle(std::uint64_t(kChunks) * kChunk, kChunk, 3);
@@ -91,7 +98,7 @@ TEST_F(SwarmTest, AChunkLeavesItsFirstHolderFewTimes) {
   expect_complete(all, bundle);
 }
 
-TEST_F(SwarmTest, OrderOfAddingDoesNotMatter) {
+TEST_P(SwarmTest, OrderOfAddingDoesNotMatter) {
   // Both the side that dials (1) and the side that is dialled (2) may be first.
   for (bool dialler_first : {true, false}) {
     const TestBundle bundle = make_bundle(3 * kChunk, kChunk, dialler_first ? 3 : 4);
@@ -107,7 +114,7 @@ TEST_F(SwarmTest, OrderOfAddingDoesNotMatter) {
   }
 }
 
-TEST_F(SwarmTest, NodesMayShareAnAddress) {
+TEST_P(SwarmTest, NodesMayShareAnAddress) {
   const TestBundle bundle = make_bundle(6 * kChunk, kChunk, 18);
   const auto shared = [](SwarmOptions& o) { o.address = TestNode::address_of(100); };
   TestNode &a = node(1, shared), &b = node(2, shared), &c = node(3, shared);
@@ -117,7 +124,8 @@ TEST_F(SwarmTest, NodesMayShareAnAddress) {
   expect_complete({&a, &b, &c}, bundle);
 }
 
-TEST_F(SwarmTest, NoConnectionWaitsForFullPackets) {
+TEST_P(SwarmTest, NoConnectionWaitsForFullPackets) {
+  if (GetParam() == Where::child) GTEST_SKIP() << "looks at sockets of this process";
   const TestBundle bundle = make_bundle(2 * kChunk, kChunk, 19);
   TestNode &a = node(1), &b = node(2);
   introduce({&a, &b});
@@ -128,7 +136,7 @@ TEST_F(SwarmTest, NoConnectionWaitsForFullPackets) {
   EXPECT_EQ(options, (std::vector<bool>{true, true}));  // both ends are in this process
 }
 
-TEST_F(SwarmTest, MembersLearntLaterAreDialledForEveryBundle) {
+TEST_P(SwarmTest, MembersLearntLaterAreDialledForEveryBundle) {
   const TestBundle first = make_bundle(2 * kChunk, kChunk, 5), second = make_bundle(kChunk / 2, kChunk, 6);
   TestNode &a = node(1), &b = node(2), &c = node(3);
   for (TestNode* n : {&a, &b, &c}) {
@@ -142,7 +150,7 @@ TEST_F(SwarmTest, MembersLearntLaterAreDialledForEveryBundle) {
   expect_complete({&a, &b, &c}, second);
 }
 
-TEST_F(SwarmTest, OneSideLearnsTheOtherLate) {
+TEST_P(SwarmTest, OneSideLearnsTheOtherLate) {
   const TestBundle bundle = make_bundle(2 * kChunk, kChunk, 7);
   TestNode &a = node(1), &b = node(2);
   a.swarm().set_members({a.peer(), b.peer()});
@@ -153,7 +161,7 @@ TEST_F(SwarmTest, OneSideLearnsTheOtherLate) {
   expect_complete({&a, &b}, bundle);
 }
 
-TEST_F(SwarmTest, ARestartedNodeOffersAndFetchesTheRest) {
+TEST_P(SwarmTest, ARestartedNodeOffersAndFetchesTheRest) {
   const TestBundle bundle = make_bundle(12 * kChunk, kChunk, 8);
   TestNode &a = node(1), &b = node(2);
   introduce({&a, &b});
@@ -175,7 +183,29 @@ TEST_F(SwarmTest, ARestartedNodeOffersAndFetchesTheRest) {
   EXPECT_TRUE(b.arrived[bundle.id].empty());
 }
 
-TEST_F(SwarmTest, ANeighbourThatDiesIsReplacedByAnother) {
+// As after the process of its swarm has ended: nobody tells us, and it is not back before a few dials were refused.
+TEST_P(SwarmTest, ANeighbourThatIsAwayForSomeDialsIsDialledWhenItIsBack) {
+  const TestBundle bundle = make_bundle(3 * kChunk, kChunk, 20);
+  std::uint16_t port = 0;
+  {
+    TestNode before(loop_, 2);
+    port = before.peer().port;
+  }
+  TestNode& a = node(1);
+  const SwarmPeer away{NodeKey{{2}}, TestNode::address_of(2), port};
+  a.swarm().set_members({a.peer(), away});
+  a.add(bundle);
+  // Five dials are refused in the first second.
+  const auto refused_until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1200);
+  loop_.run_until([&] { return std::chrono::steady_clock::now() > refused_until; });
+  TestNode& b = node(2, [&](SwarmOptions& o) { o.port = port; });
+  ASSERT_EQ(b.peer(), away);
+  b.swarm().set_members({a.peer(), b.peer()});
+  b.add(bundle, all_chunks(bundle));
+  expect_complete({&a, &b}, bundle);
+}
+
+TEST_P(SwarmTest, ANeighbourThatDiesIsReplacedByAnother) {
   const TestBundle bundle = make_bundle(24 * kChunk, kChunk, 9);
   TestNode &a = node(1), &b = node(2), &c = node(3);
   introduce({&a, &b, &c});
@@ -187,7 +217,7 @@ TEST_F(SwarmTest, ANeighbourThatDiesIsReplacedByAnother) {
   expect_complete({&b, &c}, bundle);
 }
 
-TEST_F(SwarmTest, BytesThatFailTheirHashAreRefusedAndTheirSenderBlocked) {
+TEST_P(SwarmTest, BytesThatFailTheirHashAreRefusedAndTheirSenderBlocked) {
   const TestBundle bundle = make_bundle(4 * kChunk, kChunk, 10);
   TestNode &good = node(1), &bad = node(2), &c = node(3);
   introduce({&bad, &c});
@@ -200,7 +230,7 @@ TEST_F(SwarmTest, BytesThatFailTheirHashAreRefusedAndTheirSenderBlocked) {
   EXPECT_EQ(c.blocked[0].first, bundle.id);
   EXPECT_EQ(c.blocked[0].second, bad.peer().address);
   EXPECT_FALSE(c.complete(bundle));
-  EXPECT_GE(c.swarm().counters().hash_failures, 1u);
+  EXPECT_TRUE(loop_.run_until([&] { return c.swarm().counters().hash_failures >= 1; }));
 
   introduce({&good, &bad, &c});
   good.add(bundle, all_chunks(bundle));
@@ -208,7 +238,7 @@ TEST_F(SwarmTest, BytesThatFailTheirHashAreRefusedAndTheirSenderBlocked) {
   EXPECT_EQ(c.blocked.size(), 1u);
 }
 
-TEST_F(SwarmTest, StrangersGetNoAnswer) {
+TEST_P(SwarmTest, StrangersGetNoAnswer) {
   const TestBundle bundle = make_bundle(2 * kChunk, kChunk, 12);
   TestNode &a = node(1), &b = node(2);
   introduce({&a, &b});
@@ -226,7 +256,7 @@ TEST_F(SwarmTest, StrangersGetNoAnswer) {
   EXPECT_FALSE(answers_handshake(b.peer().address, peer.address, peer.port, hash));
 }
 
-TEST_F(SwarmTest, ANeighbourThatOwesBlocksAndStaysSilentIsCutOff) {
+TEST_P(SwarmTest, ANeighbourThatOwesBlocksAndStaysSilentIsCutOff) {
   const TestBundle bundle = make_bundle(4 * kChunk, kChunk, 13);
   SilentPeer silent(TestNode::address_of(200));
   TestNode& a = node(1, [](SwarmOptions& o) { o.stall = std::chrono::milliseconds(300); });
@@ -244,7 +274,7 @@ TEST_F(SwarmTest, ANeighbourThatOwesBlocksAndStaysSilentIsCutOff) {
   expect_complete({&a, &b}, bundle);
 }
 
-TEST_F(SwarmTest, DropCutsANeighbourAtOnce) {
+TEST_P(SwarmTest, DropCutsANeighbourAtOnce) {
   const TestBundle bundle = make_bundle(4 * kChunk, kChunk, 14);
   SilentPeer silent(TestNode::address_of(201));
   TestNode& a = node(1, [](SwarmOptions& o) { o.stall = std::chrono::hours(1); });
@@ -258,7 +288,7 @@ TEST_F(SwarmTest, DropCutsANeighbourAtOnce) {
   EXPECT_TRUE(loop_.run_until([&] { return silent.closed() > 0; }));
 }
 
-TEST_F(SwarmTest, GuiltIsFoundEvenWhenAChunkCameFromTwo) {
+TEST_P(SwarmTest, GuiltIsFoundEvenWhenAChunkCameFromTwo) {
   // One chunk of many blocks: both neighbours contribute to it, one of them garbage.
   const TestBundle bundle = make_bundle(limits::kMaxChunkBytes, limits::kMaxChunkBytes, 15);
   TestNode &good = node(1), &bad = node(2), &c = node(3);
@@ -272,7 +302,7 @@ TEST_F(SwarmTest, GuiltIsFoundEvenWhenAChunkCameFromTwo) {
   for (const auto& [id, address] : c.blocked) EXPECT_EQ(address, bad.peer().address);
 }
 
-TEST_F(SwarmTest, ALimitIsObeyedBetweenPrivateAddresses) {
+TEST_P(SwarmTest, ALimitIsObeyedBetweenPrivateAddresses) {
   const TestBundle bundle = make_bundle(4 * kChunk, kChunk, 16);
   TestNode& a = node(1, [](SwarmOptions& o) { o.upload_limit = 2'000'000; });
   TestNode& b = node(2);
@@ -286,7 +316,7 @@ TEST_F(SwarmTest, ALimitIsObeyedBetweenPrivateAddresses) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(250));
 }
 
-TEST_F(SwarmTest, HashMessagesEndTheConnection) {
+TEST_P(SwarmTest, HashMessagesEndTheConnection) {
   const TestBundle bundle = make_bundle(4 * kChunk, kChunk, 17);
   TestNode &a = node(1), &b = node(2);
   introduce({&a, &b});
@@ -310,7 +340,7 @@ TEST_F(SwarmTest, HashMessagesEndTheConnection) {
   expect_complete({&b}, bundle);
 }
 
-TEST_F(SwarmTest, ManySmallBundles) {
+TEST_P(SwarmTest, ManySmallBundles) {
   std::vector<TestBundle> bundles;
   for (std::uint32_t i = 0; i < 200; ++i) bundles.push_back(make_bundle(30'000 + i, 64u << 10, 1000 + i));
   TestNode &a = node(1), &b = node(2), &c = node(3);
@@ -328,7 +358,7 @@ TEST_F(SwarmTest, ManySmallBundles) {
       [&] { return a.swarm().counters().torrents == 0 && a.swarm().counters().connections == 0; }));
 }
 
-TEST_F(SwarmTest, ChunksOfEverySizeIncludingTheSmallest) {
+TEST_P(SwarmTest, ChunksOfEverySizeIncludingTheSmallest) {
   TestNode &a = node(1), &b = node(2);
   introduce({&a, &b});
   std::uint32_t seed = 50;
@@ -342,28 +372,28 @@ TEST_F(SwarmTest, ChunksOfEverySizeIncludingTheSmallest) {
   }
 }
 
-TEST_F(SwarmTest, AddressThatIsNotOursIsAnError) {
+TEST_P(SwarmTest, AddressThatIsNotOursIsAnError) {
   TestNode& a = node(1);
   SwarmOptions options;
   options.address = "192.0.2.1";
-  auto swarm = open_libtorrent_swarm(options, a, loop_.poster());
+  auto swarm = open(options, a);
   ASSERT_FALSE(swarm.ok());
   EXPECT_EQ(swarm.error().code, ErrorCode::io);
   options.address = "nonsense";
-  EXPECT_EQ(open_libtorrent_swarm(options, a, loop_.poster()).error().code, ErrorCode::config);
+  EXPECT_EQ(open(options, a).error().code, ErrorCode::config);
 }
 
-TEST_F(SwarmTest, ATakenPortIsAnError) {
+TEST_P(SwarmTest, ATakenPortIsAnError) {
   TestNode& a = node(1);
   SwarmOptions options;
   options.address = a.peer().address;
   options.port = a.peer().port;
-  auto swarm = open_libtorrent_swarm(options, a, loop_.poster());
+  auto swarm = open(options, a);
   ASSERT_FALSE(swarm.ok());
-  EXPECT_EQ(swarm.error().code, ErrorCode::io);
+  EXPECT_EQ(swarm.error().code, ErrorCode::busy);
 }
 
-TEST_F(SwarmTest, RootsThatDoNotMatchTheRecordFailTheBundle) {
+TEST_P(SwarmTest, RootsThatDoNotMatchTheRecordFailTheBundle) {
   TestBundle bundle = make_bundle(3 * kChunk, kChunk, 11);
   TestNode& a = node(1);
   auto file = a.file(bundle);

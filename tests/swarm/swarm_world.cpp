@@ -8,24 +8,12 @@ namespace p2pw::testing {
 
 bool ControlLoop::run_until(const std::function<bool()>& done, std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
-  std::unique_lock lock(state_->mutex);
-  while (true) {
-    while (!state_->queue.empty()) {
-      auto work = std::move(state_->queue.front());
-      state_->queue.pop_front();
-      lock.unlock();
-      work();
-      lock.lock();
-    }
-    lock.unlock();
-    const bool finished = done();
-    lock.lock();
-    if (finished) return true;
-    if (!state_->queue.empty()) continue;
+  while (!done()) {
     if (std::chrono::steady_clock::now() >= end) return false;
     // Counters change without an event, so look again now and then.
-    state_->wake.wait_for(lock, std::chrono::milliseconds(5));
+    io_->run_one_for(std::chrono::milliseconds(5));
   }
+  return true;
 }
 
 TestBundle make_bundle(std::uint64_t used_bytes, std::uint32_t chunk_bytes, std::uint32_t seed) {
@@ -45,11 +33,19 @@ TestBundle make_bundle(std::uint64_t used_bytes, std::uint32_t chunk_bytes, std:
   return bundle;
 }
 
-TestNode::TestNode(ControlLoop& loop, std::uint8_t number, const std::function<void(SwarmOptions&)>& change)
-    : loop_(loop) {
-  options_.self.data[0] = number;
-  options_.address = address_of(number);
-  if (change) change(options_);
+Result<std::unique_ptr<Swarm>> open_swarm(ControlLoop& loop, const SwarmChildOptions& options, SwarmEvents& events,
+                                          Where where) {
+  if (where == Where::child) return open_child_swarm(loop.io(), options, events);
+  return open_libtorrent_swarm(options.swarm, events, loop.poster());
+}
+
+TestNode::TestNode(ControlLoop& loop, std::uint8_t number, const std::function<void(SwarmOptions&)>& change,
+                   Where where)
+    : loop_(loop), where_(where) {
+  options_.program = kChildProgram;
+  options_.swarm.self.data[0] = number;
+  options_.swarm.address = address_of(number);
+  if (change) change(options_.swarm);
   restart();
 }
 
@@ -65,7 +61,7 @@ std::string TestNode::address_of(std::uint8_t number) {
 
 void TestNode::restart() {
   stop();
-  auto swarm = open_libtorrent_swarm(options_, *this, loop_.poster());
+  auto swarm = open_swarm(loop_, options_, *this, where_);
   ASSERT_TRUE(swarm.ok()) << swarm.error().message;
   swarm_ = std::move(*swarm);
 }
@@ -103,8 +99,9 @@ void TestNode::swarm_chunk_arrived(const BundleId& bundle, ChunkIndex chunk) {
   if (on_arrived) on_arrived(chunk);
 }
 
-void TestNode::swarm_peer_blocked(const BundleId& bundle, const std::string& address, const std::string&) {
+void TestNode::swarm_peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason) {
   blocked.emplace_back(bundle, address);
+  reasons.push_back(reason);
 }
 
 void TestNode::swarm_failed(const BundleId&, const Error& error) {

@@ -1,22 +1,22 @@
-// Swarms in one process on loopback addresses of their own, with the test's thread as everybody's control
-// thread.
+// Swarms on loopback addresses of their own, all in the test's process or each in one of its own, with the test's thread
+// as everybody's control thread.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <condition_variable>
-#include <deque>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "chunker/bundle_file.h"
-#include "daemon/swarm/swarm_libtorrent.h"
+#include "daemon/swarm/swarm_child.h"
 #include "tests/support/temp_dir.h"
 
 namespace p2pw::testing {
@@ -25,24 +25,23 @@ namespace p2pw::testing {
 class ControlLoop {
  public:
   PostToControl poster() {
-    return [state = state_](std::function<void()> work) {
-      std::lock_guard lock(state->mutex);
-      state->queue.push_back(std::move(work));
-      state->wake.notify_one();
-    };
+    return [io = io_](std::function<void()> work) { boost::asio::post(*io, std::move(work)); };
   }
+  boost::asio::io_context& io() { return *io_; }
   // False when `done` did not come true; the limit is there only so that a broken swarm ends the test.
   bool run_until(const std::function<bool()>& done,
                  std::chrono::milliseconds limit = std::chrono::seconds(30));
 
  private:
-  struct State {
-    std::mutex mutex;
-    std::condition_variable wake;
-    std::deque<std::function<void()>> queue;
-  };
-  std::shared_ptr<State> state_ = std::make_shared<State>();
+  std::shared_ptr<boost::asio::io_context> io_ = std::make_shared<boost::asio::io_context>(1);
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{io_->get_executor()};
 };
+
+// Where libtorrent runs.
+enum class Where { here, child };
+inline constexpr const char* kChildProgram = P2PW_BIN_DIR "/p2pwd";
+Result<std::unique_ptr<Swarm>> open_swarm(ControlLoop& loop, const SwarmChildOptions& options, SwarmEvents& events,
+                                          Where where);
 
 struct TestBundle {
   BundleId id;
@@ -58,11 +57,12 @@ TestBundle make_bundle(std::uint64_t used_bytes, std::uint32_t chunk_bytes, std:
 class TestNode : public SwarmEvents {
  public:
   // `number` makes the key (a smaller number is a smaller key) and the loopback address.
-  TestNode(ControlLoop& loop, std::uint8_t number, const std::function<void(SwarmOptions&)>& change = {});
+  TestNode(ControlLoop& loop, std::uint8_t number, const std::function<void(SwarmOptions&)>& change = {},
+           Where where = Where::here);
   ~TestNode() override;
 
   static std::string address_of(std::uint8_t number);
-  SwarmPeer peer() const { return {options_.self, options_.address, swarm_->listen_port()}; }
+  SwarmPeer peer() const { return {options_.swarm.self, options_.swarm.address, swarm_->listen_port()}; }
   Swarm& swarm() { return *swarm_; }
   void stop() { swarm_.reset(); }
   void restart();
@@ -78,16 +78,19 @@ class TestNode : public SwarmEvents {
   void swarm_peer_blocked(const BundleId& bundle, const std::string& address,
                           const std::string& reason) override;
   void swarm_failed(const BundleId& bundle, const Error& error) override;
+  void swarm_ended(const std::string& why) override { ended.push_back(why); }
 
   std::map<BundleId, std::multiset<std::uint32_t>> arrived;
   std::vector<std::pair<BundleId, std::string>> blocked;
   std::vector<Error> failures;
+  std::vector<std::string> ended, reasons;  // of processes; of blocked peers
   std::function<void(ChunkIndex)> on_arrived;
 
  private:
   ControlLoop& loop_;
   TempDir dir_;
-  SwarmOptions options_;
+  SwarmChildOptions options_;
+  Where where_;
   std::map<BundleId, std::shared_ptr<BundleFile>> files_;
   std::unique_ptr<Swarm> swarm_;
 };

@@ -22,7 +22,7 @@ class Unreachable(Exception):
 
 
 class Daemon:
-    """p2pwd on one machine. `state` is one of: down, up, paused."""
+    """p2pwd on one machine, with the process that runs its swarm. `state` is one of: down, up, paused."""
 
     ANSWER_SECONDS = 5.0
 
@@ -99,11 +99,11 @@ class Daemon:
         self.state = "down"
 
     def pause(self):
-        self.process.send_signal(signal.SIGSTOP)
+        os.killpg(self.process.pid, signal.SIGSTOP)  # its swarm's process is of the same group
         self.state = "paused"
 
     def resume(self):
-        self.process.send_signal(signal.SIGCONT)
+        os.killpg(self.process.pid, signal.SIGCONT)
         self.state = "up"
 
     def check_running(self):

@@ -41,6 +41,27 @@ def usage(pid):
     return anon, (int(times[11]) + int(times[12])) / _TICKS
 
 
+def usage_with_children(pid):
+    """The same for a daemon and the process that runs its swarm; CPU seconds of those that are gone are counted, too."""
+    own = usage(pid)
+    if own is None:
+        return None
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            times = file.read().rsplit(")", 1)[1].split()
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            children = file.read().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return own
+    anon, seconds = own[0], own[1] + (int(times[13]) + int(times[14])) / _TICKS
+    for child in children:
+        now = usage(child)
+        if now:
+            anon += now[0]
+            seconds += now[1]
+    return anon, seconds
+
+
 def busy_seconds():
     """CPU seconds that ordinary processes of the whole machine have used, and (wall seconds x cores)."""
     with open("/proc/stat", encoding="ascii") as file:
@@ -74,7 +95,7 @@ class Usage:
         """From here on it counts."""
         with self._lock:
             for name, pid in self._pids.items():
-                now = usage(pid)
+                now = usage_with_children(pid)
                 self._base[name] = self._last[name] = now[1] if now else 0.0
                 self._before[name] = 0.0
                 self.peak[name] = now[0] if now else 0
@@ -87,7 +108,7 @@ class Usage:
     def _sample(self):
         with self._lock:
             for name, pid in self._pids.items():
-                now = usage(pid)
+                now = usage_with_children(pid)
                 if now:
                     self.peak[name] = max(self.peak.get(name, 0), now[0])
                     self._last[name] = now[1]

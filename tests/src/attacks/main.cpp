@@ -27,6 +27,7 @@ int run(const std::vector<std::string>& only, bool json) {
   add_insiders(all);
   add_record_attacks(all);
   add_swarm_attacks(all);
+  add_swarm_process(all);
   add_local(all);
   Stage stage;
   std::string why;

@@ -34,7 +34,7 @@ std::uint16_t free_port() {
 
 bool Stage::up(std::string& why) {
   series = fleet_.path() / "series";
-  testing::make_series(series, "8MiB", 3);
+  testing::make_series(series, "8MiB", 4);
   fleet_.start_trainer([](Config& config) {
     config.api.http_address = "127.0.0.1";
     config.api.http_port = free_port();

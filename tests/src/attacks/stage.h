@@ -95,6 +95,7 @@ void add_enrolment(std::vector<Attack>& attacks);
 void add_insiders(std::vector<Attack>& attacks);
 void add_record_attacks(std::vector<Attack>& attacks);
 void add_swarm_attacks(std::vector<Attack>& attacks);
+void add_swarm_process(std::vector<Attack>& attacks);
 void add_local(std::vector<Attack>& attacks);
 
 }  // namespace p2pw::attacks
