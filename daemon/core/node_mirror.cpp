@@ -128,7 +128,7 @@ Status ChannelMirror::take_meta(const BundleId& bundle, Bytes meta) {
 }
 
 void ChannelMirror::chunk_put(const BundleId& bundle, ChunkIndex chunk) {
-  node_.chunk_stored(bundle, chunk, nullptr, Epoch());
+  node_.chunk_stored(bundle, chunk, nullptr, Epoch(), nullptr);
   follower_.swarm_chunk(bundle, chunk);
 }
 
