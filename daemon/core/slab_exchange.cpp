@@ -48,7 +48,8 @@ bool SlabExchange::wants(const Run& run) const {
   if (!lineage_.empty()) return lineage_.contains(run.id()) || (!run.again() && run.version() > lineage_end_);
   if (run.again() || run.state() != RunState::sealed) return false;
   if (run.version() <= base() && !rebuilder_.needs(run.id())) return false;
-  if (join_.state() == Join::State::offered) return run.version() > join_.offer()->version;
+  // What lies here of an anchor may make it the cheaper way all the same: then the Rebuilder waits for the rest of it.
+  if (join_.state() == Join::State::offered) return run.version() > join_.offer()->version || rebuilder_.needs(run.id());
   bool empty = base().value() == 0;
   if (empty || (behind() > kFarBehind && !by_deltas_ && join_.state() != Join::State::nobody)) return false;
   return true;
