@@ -185,13 +185,23 @@ void Roster::follow_plan() {
     hub_.undial(*it);
     it = dialled_.erase(it);
   }
+  // One that is dialled as a member is not hung up on as a configured address; without a key, the address tells.
+  auto planned = [&](std::size_t i) {
+    if (options_.configured_keys[i]) return plan.peers.contains(*options_.configured_keys[i]);
+    return std::any_of(plan.peers.begin(), plan.peers.end(), [&](const NodeKey& peer) {
+      auto view = table_.find(peer);
+      return view && std::any_of(view->info.endpoints.begin(), view->info.endpoints.end(), [&](const Endpoint& at) {
+        return at.host == options_.configured[i].host && at.port == options_.configured[i].port;
+      });
+    });
+  };
   if (plan.needs_configured != configured_dialled_) {
     configured_dialled_ = plan.needs_configured;
     for (std::size_t i = 0; i < options_.configured.size(); ++i) {
       if (options_.configured_keys[i] == self_member_.key) continue;
       if (configured_dialled_) {
         hub_.dial(options_.configured[i], options_.configured_keys[i]);
-      } else if (!options_.configured_keys[i] || !plan.peers.contains(*options_.configured_keys[i])) {
+      } else if (!planned(i)) {
         hub_.undial(options_.configured[i]);
       }
     }
