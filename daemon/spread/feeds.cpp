@@ -401,6 +401,21 @@ void Feeds::tick() {
   }
 }
 
+// And no other upstream feeds the region: there is none to relay to it.
+bool Feeds::some_gateway_idles(const RegionFeeds& region) const {
+  if (!world_.self().trainer || region.open.empty()) return false;
+  const Feed& any = *region.open.begin()->second;
+  std::set<NodeKey> laden;
+  for (auto& [order, feed] : region.open) laden.insert(feed->lease.holder);
+  for (const Member& m : world_.members()) {
+    if (!m.trainer && m.region != any.region) return false;
+  }
+  for (const NodeKey& key : gateway_succession(any.bundle.place, any.region, world_.members(), options_.candidates)) {
+    if (!laden.contains(key) && answers(key) && !region.pace.slow(key, world_.now())) return true;
+  }
+  return false;
+}
+
 void Feeds::relieve_slow(RegionFeeds& region) {
   std::set<NodeKey> busy;
   std::uint64_t chunk = 0;
@@ -414,7 +429,7 @@ void Feeds::relieve_slow(RegionFeeds& region) {
     chunk = std::max<std::uint64_t>(chunk, feed->bundle.chunk_bytes);
     round_trip = std::max(round_trip, world_.round_trip(feed->lease.holder));
   }
-  for (const NodeKey& gateway : region.pace.look(busy, chunk, round_trip, world_.now())) relieve(region, gateway);
+  for (const NodeKey& gateway : region.pace.look(busy, some_gateway_idles(region), chunk, round_trip, world_.now())) relieve(region, gateway);
 }
 
 // Gives what it has not been sent yet to others.

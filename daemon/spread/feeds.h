@@ -113,6 +113,7 @@ class Feeds {
   void unassign(RegionFeeds& region, Feed& feed, const char* why);
   bool answers(const NodeKey& gateway) const;
   void relieve_slow(RegionFeeds& region);
+  bool some_gateway_idles(const RegionFeeds& region) const;
   void relieve(RegionFeeds& region, const NodeKey& gateway);
   void recall_when_drained(Feed& feed);
   void pump(RegionFeeds& region);

@@ -7,6 +7,7 @@ namespace {
 
 constexpr int kStrikes = 2;
 constexpr double kBehind = 0.5;
+constexpr double kHeldUp = 0.6;  // of the region's best rate
 constexpr double kGrows = 1.25;  // from period to period
 constexpr int kRoundTrips = 6;   // at least in a period
 
@@ -19,10 +20,11 @@ bool GatewayPace::slow(const NodeKey& gateway, SteadyTime now) const {
   return it != entries_.end() && it->second.slow_until > now;
 }
 
-std::vector<NodeKey> GatewayPace::look(const std::set<NodeKey>& busy, std::uint64_t chunk,
+std::vector<NodeKey> GatewayPace::look(const std::set<NodeKey>& busy, bool idle, std::uint64_t chunk,
                                        std::chrono::microseconds round_trip, SteadyTime now) {
   if (busy.empty()) {
     running_ = false;
+    best_rate_ = 0;
     return {};
   }
   if (!running_) {
@@ -33,7 +35,7 @@ std::vector<NodeKey> GatewayPace::look(const std::set<NodeKey>& busy, std::uint6
   for (const NodeKey& key : busy) entries_.try_emplace(key);
   for (auto& [key, entry] : entries_) entry.busy_throughout = entry.busy_throughout && busy.contains(key);
   if (now - since_ < std::max<SteadyTime::duration>(kPeriod, kRoundTrips * round_trip)) return {};
-  auto found = judge(chunk, now);
+  auto found = judge(idle, chunk, now);
   since_ = now;
   for (auto& [key, entry] : entries_) {
     entry.before = entry.acked;
@@ -43,16 +45,22 @@ std::vector<NodeKey> GatewayPace::look(const std::set<NodeKey>& busy, std::uint6
   return found;
 }
 
-std::vector<NodeKey> GatewayPace::judge(std::uint64_t chunk, SteadyTime now) {
-  std::uint64_t best = 0;
-  for (auto& [key, entry] : entries_) best = std::max(best, entry.acked);
+std::vector<NodeKey> GatewayPace::judge(bool idle, std::uint64_t chunk, SteadyTime now) {
+  std::uint64_t best = 0, all = 0;
+  for (auto& [key, entry] : entries_) {
+    best = std::max(best, entry.acked);
+    all += entry.acked;
+  }
+  const double rate = static_cast<double>(all) / std::chrono::duration<double>(now - since_).count();
+  const bool held_up = idle && rate < kHeldUp * best_rate_;
+  best_rate_ = std::max(best_rate_, rate);
   std::vector<NodeKey> found;
   for (auto& [key, entry] : entries_) {
     if (!entry.busy_throughout || entry.slow_until > now) continue;
     const auto acked = static_cast<double>(entry.acked);
     const bool grows = acked > kGrows * static_cast<double>(entry.before);
     const bool behind = best >= 2 * chunk && acked < kBehind * static_cast<double>(best) && !grows;
-    entry.strikes = behind ? entry.strikes + 1 : 0;
+    entry.strikes = held_up ? kStrikes : behind ? entry.strikes + 1 : 0;
     if (entry.strikes < kStrikes) continue;
     entry.slow_until = now + kSlowFor;
     found.push_back(key);

@@ -21,7 +21,7 @@ struct ThreeGateways {
   SteadyTime now{};
   std::vector<NodeKey> found;
 
-  void run(std::chrono::milliseconds time, std::vector<double> rates) {
+  void run(std::chrono::milliseconds time, std::vector<double> rates, bool idle = false) {
     for (auto end = now + time; now < end; now += 100ms) {
       std::set<NodeKey> busy;
       for (std::size_t i = 0; i < rates.size(); ++i) {
@@ -29,7 +29,7 @@ struct ThreeGateways {
         busy.insert(key_of(static_cast<std::uint8_t>(i)));
         pace.acked(key_of(static_cast<std::uint8_t>(i)), static_cast<std::uint64_t>(rates[i] / 10));
       }
-      for (auto& key : pace.look(busy, kChunk, 86ms, now)) found.push_back(key);
+      for (auto& key : pace.look(busy, idle, kChunk, 86ms, now)) found.push_back(key);
     }
   }
 };
@@ -75,6 +75,21 @@ TEST(GatewayPace, WhoeverIsLeftAloneIsNotJudged) {
   ThreeGateways w;
   w.run(3s, {8e6, 8e6, 8e6});
   w.run(5s, {-1, -1, 2e6});
+  EXPECT_TRUE(w.found.empty());
+}
+
+TEST(GatewayPace, WhoeverIsLeftWhileTheLinkRunsDryIsSlow) {
+  ThreeGateways w;
+  w.run(3s, {8e6, 8e6, 5e6});
+  w.run(1500ms, {-1, -1, 6e6}, true);
+  ASSERT_EQ(w.found.size(), 1u);
+  EXPECT_EQ(w.found[0], key_of(2));
+}
+
+TEST(GatewayPace, WhoeverIsLeftAndTakesAllThereIsIsNot) {
+  ThreeGateways w;
+  w.run(3s, {8e6, 8e6, 8e6});
+  w.run(5s, {-1, -1, 24e6}, true);
   EXPECT_TRUE(w.found.empty());
 }
 
