@@ -114,28 +114,34 @@ void FleetStates::set_members(const std::vector<Member>& members) {
   for (auto& [key, row] : rows_) ++channels_of_[key.node];
 }
 
+void FleetStates::add(Count& count, const Row& row, Version version) {
+  ++count.total;
+  if (row.state.version_active() >= version.value()) ++count.active;
+  if (row.state.version_staged() >= version.value()) ++count.staged;
+}
+
+template <class Visit>
+void FleetStates::each_node(const Channel& channel, Visit visit) const {
+  for (auto& [key, row] : rows_) {
+    if (key.channel != channel || !row.live) continue;
+    const Member* member = find_member(members_, key.node);
+    if (member && !member->trainer) visit(row);
+  }
+}
+
 FleetStates::Count FleetStates::nodes_staged(const Channel& channel, Version version, const Region* region) const {
   Count count;
-  for (auto& [key, row] : rows_) {
-    const Member* member = find_member(members_, key.node);
-    if (key.channel != channel || !row.live || !member || member->trainer || (region && row.region != *region)) continue;
-    ++count.total;
-    if (row.state.version_active() >= version.value()) ++count.active;
-    if (row.state.version_staged() >= version.value()) ++count.staged;
-  }
+  each_node(channel, [&](const Row& row) {
+    if (!region || row.region == *region) add(count, row, version);
+  });
   return count;
 }
 
 FleetStates::Count FleetStates::count(const Channel& channel, Version version, const std::vector<NodeKey>* nodes) const {
   Count count;
-  auto add = [&](const Row& row) {
-    ++count.total;
-    if (row.state.version_active() >= version.value()) ++count.active;
-    if (row.state.version_staged() >= version.value()) ++count.staged;
-  };
   if (!nodes) {
     for (auto& [key, row] : rows_) {
-      if (key.channel == channel && row.live) add(row);
+      if (key.channel == channel && row.live) add(count, row, version);
     }
     return count;
   }
@@ -144,7 +150,7 @@ FleetStates::Count FleetStates::count(const Channel& channel, Version version, c
     if (it == rows_.end()) {
       ++count.total;
     } else {
-      add(it->second);
+      add(count, it->second, version);
     }
   }
   return count;
@@ -160,13 +166,11 @@ std::vector<NodeKey> FleetStates::live_followers(const Channel& channel) const {
 
 std::vector<Region> FleetStates::incomplete_regions(const Channel& channel, Version version) const {
   std::set<Region> live, complete, begun;
-  for (auto& [key, row] : rows_) {
-    const Member* member = find_member(members_, key.node);
-    if (key.channel != channel || !row.live || !member || member->trainer) continue;
+  each_node(channel, [&](const Row& row) {
     live.insert(row.region);
     if (row.state.version_staged() >= version.value()) complete.insert(row.region);
     if (row.state.version_staged() != 0) begun.insert(row.region);
-  }
+  });
   // A region that takes its first copy does not hold up the others. In a fleet that begins, all of them do.
   if (!begun.empty()) live = begun;
   std::vector<Region> out;

@@ -60,6 +60,10 @@ class FleetStates {
     std::uint64_t passed_on_ms = 0;  // the node's clock in the report that was passed on last
   };
   static void keep_times(Row& row, const wire::NodeState& state);
+  static void add(Count& count, const Row& row, Version version);
+  // Of live nodes that are no trainers.
+  template <class Visit>
+  void each_node(const Channel& channel, Visit visit) const;
 
   std::map<Key, Row> rows_;
   std::map<NodeKey, std::size_t> channels_of_;  // rows of each node

@@ -169,17 +169,22 @@ void Follower::run_opened(const Run& run) {
     times_[open.version].opened = host_.wall_now();
     host_.event(channel(), "open", open.version, std::string(name_of(open.kind)) + " run " + run.id().short_hex());
   }
-  const FleetSecret* secret = host_.secret(open.secret_id);
-  if (!secret) {
+  auto sealer = sealer_of(open);
+  if (!sealer) {
     problem_ = "version " + std::to_string(open.version.value()) + " is sealed with fleet secret " +
                open.secret_id.hex() + ", which this node does not have: enrol it again";
     spdlog::error("channel {}: {}", channel().str(), problem_);
     return;
   }
-  RunContext context{channel(), open.version, open.parent, open.kind, open.salt};
-  auto sealer = std::make_shared<const FrameSealer>(FrameKey::derive(*secret, context), context);
   bundles_of_[run.id()];
   rebuilder_->open_run(run.id(), open, sealer);
+}
+
+std::shared_ptr<const FrameSealer> Follower::sealer_of(const OpenRecord& open) const {
+  const FleetSecret* secret = host_.secret(open.secret_id);
+  if (!secret) return nullptr;
+  const RunContext context{channel(), open.version, open.parent, open.kind, open.salt};
+  return std::make_shared<const FrameSealer>(FrameKey::derive(*secret, context), context);
 }
 
 void Follower::secrets_changed() {

@@ -204,6 +204,8 @@ class Follower : private RebuildEvents, private ActivationEvents {
   Follower(const Config& config, const ChannelConfig& channel, FollowerPools pools, FollowerHost& host);
   void act_on(const LogEvent& event);
   void run_opened(const Run& run);
+  // Of a run's frames; null: the node does not have its secret.
+  std::shared_ptr<const FrameSealer> sealer_of(const OpenRecord& open) const;
   void bundle_known(const Run& run, BundleIndex index);
   void run_sealed(const Run& run);
   void drop_run(const RunId& run);

@@ -32,12 +32,10 @@ std::vector<SlabWay::Step> Follower::steps_to(Version version) const {
   std::vector<SlabWay::Step> steps;
   for (const RunId& id : log_.lineage(version).value_or(std::vector<RunId>())) {
     const Run* run = log_.run(id);
-    const OpenRecord& open = run->open();
-    const FleetSecret* secret = host_.secret(open.secret_id);
-    if (secret == nullptr || run->state() != RunState::sealed) return {};
-    const RunContext context{channel(), open.version, open.parent, open.kind, open.salt};
+    auto sealer = sealer_of(run->open());
+    if (sealer == nullptr || run->state() != RunState::sealed) return {};
     SlabWay::Step& step = steps.emplace_back();
-    step.sealer = std::make_shared<const FrameSealer>(FrameKey::derive(*secret, context), context);
+    step.sealer = std::move(sealer);
     for (const auto& [index, record] : run->bundles()) {
       step.bundles.emplace_back(id_as<BundleId>(record.id()), *record.as<BundleRecord>());
     }

@@ -1,7 +1,5 @@
 #include "daemon/core/staged_poll.h"
 
-#include <algorithm>
-
 namespace p2pw {
 
 bool StagedPoll::knows(bool fleet) const {
@@ -62,7 +60,7 @@ bool StagedPoll::message(const Member& from, const wire::LinkMessage& message, S
   if (!message.has_staged_count()) return false;
   const auto& said = message.staged_count();
   auto channel = Channel::parse(said.channel());
-  const bool may = said.fleet() && from.trainer ? true : from.bootstrap && from.region == world_.self().region;
+  const bool may = (said.fleet() && from.trainer) || (from.bootstrap && from.region == world_.self().region);
   auto it = channel && may ? answers_.find({*channel, Version(said.version()), said.fleet()}) : answers_.end();
   if (it == answers_.end()) return true;  // nobody asked
   it->second.count = FleetStates::Count{0, said.staged(), said.total()};

@@ -125,12 +125,13 @@ class Pass {
     Sha256Stream hash;
     const std::shared_ptr<const BundleFile> file = bundle.stored->file;
     for (std::uint32_t i = 0; i < file->chunk_count(); ++i) {
-      P2PW_TRY(Bytes chunk, file->chunk(ChunkIndex(i)));
-      if (chunk_root(chunk, bundle.record.chunk_bytes) != file->roots()[i]) {
+      auto chunk = file->checked_chunk(ChunkIndex(i));
+      if (!chunk && chunk.error().code == ErrorCode::integrity) {
         return fail(ErrorCode::integrity, "bundle " + bundle.id.short_hex() + " of " + text_of(bundle.record.version) +
                                               " is damaged on this disk and is not put into the mirror");
       }
-      hash.add(chunk);
+      if (!chunk) return chunk.error();
+      hash.add(*chunk);
     }
     MirrorBody body;
     body.bytes = bundle.record.used_bytes;

@@ -33,6 +33,11 @@ Result<Ranged> read_range(MirrorStore& store, const std::string& name, const Bun
   return out;
 }
 
+// The object is not what the publisher signed, and will not be in a moment.
+bool is_wrong(ErrorCode code) {
+  return code == ErrorCode::integrity || code == ErrorCode::malformed || code == ErrorCode::limit;
+}
+
 }  // namespace
 
 MirrorReader::MirrorReader(MirrorHost& host, MirrorAccess& access, const MirrorPatience& patience)
@@ -70,40 +75,36 @@ void MirrorReader::look_for_records() {
   if (polled_ && now - *polled_ < pause) return;
   polled_ = now;
   if (nothing) return read_records();
+  read(names_.newest(), kMaxMirrorHint, [this](Result<Bytes> bytes) {
+    auto hint = bytes ? MirrorPosition::parse(as_text(*bytes)) : Result<MirrorPosition>(bytes.error());
+    if (!hint || hint->version <= host_.log().highest_sealed()) return;
+    if (hint->version <= promised_ && host_.now() < promised_until_) return;
+    promised_ = hint->version;
+    promised_until_ = host_.now() + patience_.refused;
+    read_records();
+  });
+}
+
+void MirrorReader::read(const std::string& name, std::uint64_t most, std::function<void(Result<Bytes>)> done) {
   reading_ = true;
-  access_.run([name = names_.newest()](MirrorStore& store) { return store.get(name, kMaxMirrorHint); },
-              [this, weak = std::weak_ptr<int>(alive_)](Result<Bytes> bytes) {
+  access_.run([name, most](MirrorStore& store) { return store.get(name, most); },
+              [this, weak = std::weak_ptr<int>(alive_), done = std::move(done)](Result<Bytes> bytes) {
                 if (weak.expired()) return;
                 reading_ = false;
-                auto hint = bytes ? MirrorPosition::parse(as_text(*bytes)) : Result<MirrorPosition>(bytes.error());
-                if (!hint || hint->version <= host_.log().highest_sealed()) return;
-                if (hint->version <= promised_ && host_.now() < promised_until_) return;
-                promised_ = hint->version;
-                promised_until_ = host_.now() + patience_.refused;
-                read_records();
+                done(std::move(bytes));
               });
 }
 
 // Whether it is needed or not: that it cannot be read is to be heard of before the day on which it must be.
 void MirrorReader::greet() {
   if (reading_) return;
-  reading_ = true;
-  access_.run([name = names_.newest()](MirrorStore& store) { return store.get(name, kMaxMirrorHint); },
-              [this, weak = std::weak_ptr<int>(alive_)](Result<Bytes> bytes) {
-                if (weak.expired()) return;
-                reading_ = false;
-                if (bytes.ok() || bytes.error().code == ErrorCode::not_found) greeted_ = host_.now();
-              });
+  read(names_.newest(), kMaxMirrorHint, [this](Result<Bytes> bytes) {
+    if (bytes.ok() || bytes.error().code == ErrorCode::not_found) greeted_ = host_.now();
+  });
 }
 
 void MirrorReader::read_records() {
-  reading_ = true;
-  access_.run([name = names_.records()](MirrorStore& store) { return store.get(name, kMaxMirrorRecords); },
-              [this, weak = std::weak_ptr<int>(alive_)](Result<Bytes> bytes) {
-                if (weak.expired()) return;
-                reading_ = false;
-                got_records(std::move(bytes));
-              });
+  read(names_.records(), kMaxMirrorRecords, [this](Result<Bytes> bytes) { got_records(std::move(bytes)); });
 }
 
 void MirrorReader::got_records(Result<Bytes> bytes) {
@@ -144,8 +145,7 @@ bool MirrorReader::left_alone(const BundleId& bundle) const {
 }
 
 void MirrorReader::refuse(const BundleId& bundle, Version version, const Error& error) {
-  const bool wrong =
-      error.code == ErrorCode::integrity || error.code == ErrorCode::malformed || error.code == ErrorCode::limit;
+  const bool wrong = is_wrong(error.code);
   // Anything else may be better soon: it is not there yet, the connection broke, this disk is full.
   refused_[bundle] = host_.now() + (wrong ? std::chrono::milliseconds(patience_.refused) : patience_.again);
   if (wrong) ++access_.stats().refused;
@@ -223,7 +223,7 @@ void MirrorReader::fetch_slabs() {
             return host_.slab_found(slab, std::move(*found));
           }
           const ErrorCode code = found.error().code;
-          const bool wrong = code == ErrorCode::integrity || code == ErrorCode::malformed || code == ErrorCode::limit;
+          const bool wrong = is_wrong(code);
           if (wrong) ++access_.stats().refused;
           if (wrong) slabs_[slab] = host_.now() + patience_.refused;
           if (wrong || code == ErrorCode::not_found || code == ErrorCode::incomplete) {

@@ -24,6 +24,8 @@ class MirrorReader {
  private:
   void look_for_records();
   void greet();
+  // One object that is no chunk, at a time.
+  void read(const std::string& name, std::uint64_t most, std::function<void(Result<Bytes>)> done);
   void read_records();
   void got_records(Result<Bytes> bytes);
   void feed_records();

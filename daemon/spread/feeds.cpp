@@ -243,9 +243,7 @@ void Feeds::pump(RegionFeeds& region) {
     std::uint64_t slack = 0;
     for (auto& [order, feed] : region.open) {
       if (feed->state != State::flowing || heads.contains(feed->lease.holder)) continue;
-      ChunkSet sendable = feed->wanted;
-      sendable &= feed->held;
-      if (sendable.none()) continue;
+      if (sendable(*feed).none()) continue;
       heads.emplace(feed->lease.holder, feed);
       slack = std::max<std::uint64_t>(slack, feed->bundle.chunk_bytes);
       if (heads.size() >= options_.parallel_gateways) break;
@@ -271,10 +269,14 @@ std::uint64_t Feeds::in_flight_to(const RegionFeeds& region, const NodeKey& gate
   return bytes;
 }
 
+ChunkSet Feeds::sendable(const Feed& feed) {
+  ChunkSet chunks = feed.wanted;
+  chunks &= feed.held;
+  return chunks;
+}
+
 bool Feeds::send_next(RegionFeeds& region, Feed& feed) {
-  ChunkSet sendable = feed.wanted;
-  sendable &= feed.held;
-  ChunkIndex chunk = *sendable.first();
+  ChunkIndex chunk = *sendable(feed).first();
   if (!world_.send_chunk(feed.lease.holder, feed.bundle.id, chunk, feed.lease.epoch)) return false;
   std::uint32_t bytes = feed.bundle.bytes_of(chunk);
   auto now = world_.now();
@@ -421,15 +423,14 @@ void Feeds::relieve_slow(RegionFeeds& region) {
   std::uint64_t chunk = 0;
   microseconds round_trip{0};
   for (auto& [order, feed] : region.open) {
-    ChunkSet ready = feed->wanted;
-    ready &= feed->held;
     // A relay that waits for chunks itself says nothing about its gateways.
-    if (feed->state != State::flowing || feed->in_flight.empty() || ready.none()) continue;
+    if (feed->state != State::flowing || feed->in_flight.empty() || sendable(*feed).none()) continue;
     busy.insert(feed->lease.holder);
     chunk = std::max<std::uint64_t>(chunk, feed->bundle.chunk_bytes);
     round_trip = std::max(round_trip, world_.round_trip(feed->lease.holder));
   }
-  for (const NodeKey& gateway : region.pace.look(busy, some_gateway_idles(region), chunk, round_trip, world_.now())) relieve(region, gateway);
+  auto idle = [this, &region] { return some_gateway_idles(region); };
+  for (const NodeKey& gateway : region.pace.look(busy, idle, chunk, round_trip, world_.now())) relieve(region, gateway);
 }
 
 // Gives what it has not been sent yet to others.

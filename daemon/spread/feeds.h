@@ -118,6 +118,7 @@ class Feeds {
   void recall_when_drained(Feed& feed);
   void pump(RegionFeeds& region);
   std::uint64_t in_flight_to(const RegionFeeds& region, const NodeKey& gateway) const;
+  static ChunkSet sendable(const Feed& feed);  // wanted there, and held here
   bool send_next(RegionFeeds& region, Feed& feed);
   void settle(Feed& feed);
   std::chrono::microseconds patience(const Feed& feed) const;

@@ -20,7 +20,7 @@ bool GatewayPace::slow(const NodeKey& gateway, SteadyTime now) const {
   return it != entries_.end() && it->second.slow_until > now;
 }
 
-std::vector<NodeKey> GatewayPace::look(const std::set<NodeKey>& busy, bool idle, std::uint64_t chunk,
+std::vector<NodeKey> GatewayPace::look(const std::set<NodeKey>& busy, const std::function<bool()>& idle, std::uint64_t chunk,
                                        std::chrono::microseconds round_trip, SteadyTime now) {
   if (busy.empty()) {
     running_ = false;
@@ -45,14 +45,14 @@ std::vector<NodeKey> GatewayPace::look(const std::set<NodeKey>& busy, bool idle,
   return found;
 }
 
-std::vector<NodeKey> GatewayPace::judge(bool idle, std::uint64_t chunk, SteadyTime now) {
+std::vector<NodeKey> GatewayPace::judge(const std::function<bool()>& idle, std::uint64_t chunk, SteadyTime now) {
   std::uint64_t best = 0, all = 0;
   for (auto& [key, entry] : entries_) {
     best = std::max(best, entry.acked);
     all += entry.acked;
   }
   const double rate = static_cast<double>(all) / std::chrono::duration<double>(now - since_).count();
-  const bool held_up = idle && rate < kHeldUp * best_rate_;
+  const bool held_up = rate < kHeldUp * best_rate_ && idle();
   best_rate_ = std::max(best_rate_, rate);
   std::vector<NodeKey> found;
   for (auto& [key, entry] : entries_) {

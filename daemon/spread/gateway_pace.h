@@ -11,6 +11,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <set>
 #include <vector>
@@ -27,10 +28,10 @@ class GatewayPace {
 
   void acked(const NodeKey& gateway, std::uint64_t bytes);
   // Called often. `busy`: gateways with something under way, and more ready for them. `idle`: no other upstream feeds the
-  // region, and some gateway there has nothing to take. `chunk`: the bytes of one; when the best took fewer than two of them
+  // region, and some gateway there has nothing to take; asked only when it matters. `chunk`: the bytes of one; when the best took fewer than two of them
   // nobody is judged. Returns those that turn out to be slow, once each.
-  std::vector<NodeKey> look(const std::set<NodeKey>& busy, bool idle, std::uint64_t chunk, std::chrono::microseconds round_trip,
-                            SteadyTime now);
+  std::vector<NodeKey> look(const std::set<NodeKey>& busy, const std::function<bool()>& idle, std::uint64_t chunk,
+                            std::chrono::microseconds round_trip, SteadyTime now);
   bool slow(const NodeKey& gateway, SteadyTime now) const;
 
  private:
@@ -40,7 +41,7 @@ class GatewayPace {
     int strikes = 0;
     SteadyTime slow_until{};
   };
-  std::vector<NodeKey> judge(bool idle, std::uint64_t chunk, SteadyTime now);
+  std::vector<NodeKey> judge(const std::function<bool()>& idle, std::uint64_t chunk, SteadyTime now);
 
   std::map<NodeKey, Entry> entries_;
   SteadyTime since_{};

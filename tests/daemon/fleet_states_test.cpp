@@ -87,7 +87,7 @@ TEST(FleetStates, ARegionThatTakesItsFirstCopyHoldsUpNobodyElse) {
   auto members = members_of(4);
   states.set_members(members);
   auto channel = Channel::parse("policy").value();
-  for (std::uint8_t n : {1, 2, 3, 4}) states.hear(report(n, 0, 1000), members);
+  for (int n : {1, 2, 3, 4}) states.hear(report(static_cast<std::uint8_t>(n), 0, 1000), members);
   EXPECT_EQ(states.incomplete_regions(channel, Version(1)).size(), 2u) << "a fleet that begins";
   states.hear(report(1, 1, 2000), members);
   EXPECT_TRUE(states.incomplete_regions(channel, Version(1)).empty()) << "even is only joining";
