@@ -7,6 +7,8 @@ network devices of the host go with it. Only its folder is left to remove.
 
 import configparser
 import ctypes
+import glob
+import hashlib
 import os
 import re
 import shutil
@@ -66,7 +68,8 @@ def unit_of(path):
 def fresh_debian(cache, package, say):
     """A tar file of a minimal Debian 12 with `package`'s dependencies downloaded, but not installed."""
     wanted = re.sub(r"\([^)]*\)|\|[^,]*", "", run("dpkg-deb", "-f", package, "Depends")).replace(",", " ").split()
-    tar = os.path.join(cache, "bookworm.tar")
+    # Hosts have no network: a tar without one of the dependencies would leave apt waiting for it.
+    tar = os.path.join(cache, f"bookworm-{hashlib.sha256(' '.join(sorted(wanted)).encode()).hexdigest()[:12]}.tar")
     if os.path.exists(tar) and time.time() - os.path.getmtime(tar) < OLD:
         return tar
     say(f"debootstrap from {MIRROR}: some minutes; kept in {cache} for next time")
@@ -78,6 +81,8 @@ def fresh_debian(cache, package, say):
         run("chroot", base, "apt-get", "-qq", "update", preexec_fn=dies_with_us)
         run("chroot", base, "apt-get", "-qq", "-y", "--download-only", "install", *wanted, preexec_fn=dies_with_us)
         run("tar", "-C", base, "--numeric-owner", "-cf", tar + ".new", ".", preexec_fn=dies_with_us)
+        for old in glob.glob(os.path.join(cache, "bookworm*.tar")):
+            os.remove(old)
         os.rename(tar + ".new", tar)
     finally:
         subprocess.run(["rm", "-rf", "--one-file-system", base, tar + ".new"], check=False)
