@@ -373,7 +373,8 @@ void Intake::step(Entry& entry) {
   switch (entry.state) {
     case State::idle: {
       auto lease = region_.current(entry.bundle.id);
-      bool unclaimed = !lease || lease->holder == world_.self().key;
+      bool unclaimed = !lease || lease->holder == world_.self().key ||
+                       world_.now() - std::max(entry.came, moved_) > options_.forgotten;
       if (unclaimed && first_in_line(entry)) begin(entry, region_.floor(entry.bundle.id).next());
       break;
     }

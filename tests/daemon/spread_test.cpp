@@ -270,6 +270,24 @@ TEST(Spread, LateNodeCostsNoWanByte) {
   EXPECT_DOUBLE_EQ(w.sim.copies_into("r1"), 1.0);
 }
 
+// Its gateway has had it all and dropped it. To whoever comes then, the gateway's lease must not stand in the
+// way.
+TEST(Spread, WhatARegionHasDroppedComesAgainForALateNode) {
+  SpreadSim sim;
+  sim.access("trainer", 200e6, 0ms);
+  sim.access("r1", 200e6, 43ms);
+  sim.add_node("home", true);
+  SpreadSim::Node& first = sim.add_node("r1");
+  sim.run_for(200ms);
+  const BundleId bundle = sim.publish(32, kChunk);
+  ASSERT_TRUE(sim.run_until([&] { return sim.complete(bundle); }, 30s));
+  sim.run_for(10s);
+  first.spread.forget(bundle);
+  SpreadSim::Node& late = sim.add_node("r1");
+  EXPECT_TRUE(sim.run_until([&] { return late.spread.held(bundle)->full(); }, 40s));
+  EXPECT_DOUBLE_EQ(sim.copies_into("r1"), 2.0);
+}
+
 // Regions without anything and without a trainer, and shared storage that has it all. `mirrors` says of each
 // node of a region whether it may read that.
 struct EmptyRegions {
