@@ -23,7 +23,7 @@ class SlabExchange {
  public:
   static constexpr std::chrono::seconds kPinEvery{5}, kPinLasts{60};
   // A lineage that is not complete here and of which nothing has come for so long is to be had nowhere.
-  static constexpr std::chrono::seconds kStuck{60};
+  static constexpr std::chrono::seconds kStuck{90};
   static constexpr std::size_t kFarBehind = kKeptVersions;  // sealed versions; beyond, the region may not have the deltas
 
   // What the exchange needs of its node.

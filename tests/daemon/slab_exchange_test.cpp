@@ -222,7 +222,7 @@ class LostDeltasTest : public SlabExchangeTest {
 TEST_F(LostDeltasTest, DeltasThatNobodyGivesArePassedOverByANewerAnchor) {
   fall_behind();
   hear(Version(2), Version(6));
-  pass(50s);
+  pass(80s);
   EXPECT_TRUE(wants(run_of(Version(2)))) << "peers have some time to come up with them";
   EXPECT_FALSE(wants(anchor_again())) << "which is much more than the deltas";
   pass(20s);
@@ -235,7 +235,7 @@ TEST_F(LostDeltasTest, DeltasWhoseRecordsAreGoneArePassedOverToo) {
   fall_behind();
   hear(Version(5), Version(6));  // as from a mirror that has removed what is older
   EXPECT_EQ(log.highest_sealed(), Version(6));
-  pass(70s);
+  pass(100s);
   expect_comes_up_by_the_anchor();
 }
 
@@ -243,7 +243,7 @@ TEST_F(LostDeltasTest, WhileDeltasComeTheyAreWaitedFor) {
   fall_behind();
   hear(Version(2), Version(6));
   for (std::uint64_t v = 2; v <= 6; ++v) {
-    pass(50s);
+    pass(80s);
     EXPECT_FALSE(wants(anchor_again()));
     give(run_of(Version(v)));
   }
@@ -253,7 +253,7 @@ TEST_F(LostDeltasTest, WhileDeltasComeTheyAreWaitedFor) {
 TEST_F(LostDeltasTest, WhoComesLaterIsAskedForTheDeltasFirst) {
   fall_behind();
   hear(Version(2), Version(6));
-  pass(70s);
+  pass(100s);
   ASSERT_TRUE(wants(anchor_again()));
   neighbours = {peer(1)};
   pass(1s);
@@ -266,11 +266,11 @@ TEST_F(LostDeltasTest, WhoComesLaterIsAskedForTheDeltasFirst) {
 TEST_F(LostDeltasTest, WhenTheAnchorDoesNotComeEitherTheDeltasAreAskedForAgain) {
   fall_behind();
   hear(Version(2), Version(6));
-  pass(70s);
+  pass(100s);
   ASSERT_TRUE(wants(anchor_again()));
-  pass(60s);
+  pass(90s);
   EXPECT_TRUE(wants(run_of(Version(2))));
-  pass(60s);
+  pass(90s);
   EXPECT_TRUE(wants(anchor_again()));
   expect_comes_up_by_the_anchor();
 }
