@@ -211,7 +211,8 @@ Result<DiffResult> diff_delta(const CheckpointView& parent, const SlabDigests* k
     return fail(ErrorCode::integrity, parent.directory.string() + ": its digest table is of another layout");
   }
   SlabReader old_reader(parent.directory, *parent.layout), new_reader(now.directory, *now.layout);
-  Pipeline pipeline({&new_reader, &old_reader, known_parent, options.self_check}, options, sink);
+  Pipeline pipeline({&new_reader, &old_reader, known_parent, options.self_check, options.parent_damaged},
+                    options, sink);
   P2PW_TRY(DiffResult result, pipeline.run());
   if (known_parent != nullptr) {
     result.parent_digests = *known_parent;
@@ -225,7 +226,7 @@ Result<DiffResult> diff_delta(const CheckpointView& parent, const SlabDigests* k
 
 Result<DiffResult> diff_anchor(const CheckpointView& now, const DiffOptions& options, FrameSink& sink) {
   SlabReader reader(now.directory, *now.layout);
-  Pipeline pipeline({&reader, nullptr, nullptr, options.self_check}, options, sink);
+  Pipeline pipeline({&reader, nullptr, nullptr, options.self_check, {}}, options, sink);
   P2PW_TRY(DiffResult result, pipeline.run());
   P2PW_CHECK(reader.check_unchanged());
   return result;
@@ -246,7 +247,8 @@ Result<KindChoice> choose_kind(const CheckpointView& parent, const CheckpointVie
   auto measure = [&](const SlabReader* parent_reader) -> Result<double> {
     std::vector<std::uint64_t> bytes(samples);
     P2PW_CHECK(parallel_for(default_threads(), samples, [&](unsigned, std::size_t i) -> Status {
-      P2PW_TRY(bytes[i], SlabWorker({&new_reader, parent_reader, nullptr, false}).measure(sample(i), kSampleBytes));
+      P2PW_TRY(bytes[i],
+               SlabWorker({&new_reader, parent_reader, nullptr, false, {}}).measure(sample(i), kSampleBytes));
       return {};
     }));
     return static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}));

@@ -55,6 +55,9 @@ struct DiffOptions {
   unsigned threads = 0;      // 0: all
   bool self_check = true;    // decode every frame and compare, before it is handed on
   std::function<bool()> stop;  // asked now and then; true ends the run with ErrorCode::interrupted
+  // Told, on any thread, which slab of the parent is not what is known of it, before the run ends with
+  // integrity.
+  std::function<void(SlabId)> parent_damaged;
 };
 
 struct DiffResult {

@@ -72,9 +72,12 @@ Status SlabWorker::check_parent(const Slab& slab, const Digest& found) const {
   if (sources_.known_parent == nullptr) return {};
   const auto& known = slab.id.is_bytes() ? sources_.known_parent->byte_slabs : sources_.known_parent->tensor_slabs;
   if (found == known[slab.id.index()]) return {};
+  if (sources_.parent_damaged) sources_.parent_damaged(slab.id);
   const SlabReader& reader = *sources_.parent;
+  const std::string kind = slab.id.is_bytes() ? "byte" : "tensor";
   return fail(ErrorCode::integrity, reader.directory().string() + "/" + place_of(reader.layout(), slab) +
-                                        ": the bytes are not those of its sealed version");
+                                        " (" + kind + " slab " + std::to_string(slab.id.index()) +
+                                        "): the bytes are not those of its sealed version");
 }
 
 Status SlabWorker::self_check(const Slab& slab, const Bytes& frame, std::span<std::byte> parent, ByteView now) {

@@ -14,6 +14,7 @@ struct SlabSources {
   const SlabReader* parent = nullptr;
   const SlabDigests* known_parent = nullptr;
   bool self_check = true;
+  std::function<void(SlabId)> parent_damaged;  // see DiffOptions
 };
 
 struct EncodedSlab {

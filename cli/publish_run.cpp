@@ -4,7 +4,6 @@
 
 #include "chunker/bundle_sink.h"
 #include "chunker/certificate.h"
-#include "chunker/diff.h"
 #include "daemon/client/delegate.h"
 #include "protocol/hash.h"
 #include "protocol/publish.pb.h"
@@ -202,22 +201,9 @@ Status PublishRun::open(const Layout& layout) {
 }
 
 Status PublishRun::send_bundles(const Layout& layout) {
-  DiffOptions options;
-  options.threads = request_.threads;
-  options.stop = stop_;
   Sink sink(*this, layout.total_bytes());
-  CheckpointView view{request_.directory, &layout};
-  SlabDigests known{pinned_.byte_slabs, pinned_.tensor_slabs};
-  auto diffed = [&]() -> Result<DiffResult> {
-    if (result_.kind == Kind::anchor) return diff_anchor(view, options, sink);
-    CheckpointView parent{pinned_.slot, &*parent_layout_};
-    if (!known.byte_slabs.empty() && known.table_hash(parent_layout_->hash()) != pinned_.parent_table) {
-      return fail(ErrorCode::integrity, pinned_.slot.string() + ": this slot's digests are not those of version " +
-                                            std::to_string(pinned_.parent.value()) + " as it was sealed");
-    }
-    return diff_delta(parent, known.tensor_slabs.empty() && known.byte_slabs.empty() ? nullptr : &known, view, options, sink);
-  }();
-  if (!diffed) return diffed.error();
+  auto diffed = diff(layout, sink);
+  if (!diffed) return report_damage(diffed.error());
   P2PW_CHECK(sink.finish_bundles());
   table_hash_ = diffed->digests.table_hash(layout.hash());
   result_.changed_elements = diffed->changed_elements;
@@ -225,6 +211,38 @@ Status PublishRun::send_bundles(const Layout& layout) {
   result_.bundles = sink.bundles();
   result_.delta_bytes = sink.bytes();
   return {};
+}
+
+Result<DiffResult> PublishRun::diff(const Layout& layout, Sink& sink) {
+  DiffOptions options;
+  options.threads = request_.threads;
+  options.stop = stop_;
+  options.parent_damaged = [this](SlabId slab) { damaged_ = slab.raw(); };
+  CheckpointView view{request_.directory, &layout};
+  if (result_.kind == Kind::anchor) return diff_anchor(view, options, sink);
+  SlabDigests known{pinned_.byte_slabs, pinned_.tensor_slabs};
+  const bool none = known.byte_slabs.empty() && known.tensor_slabs.empty();
+  if (!none && known.table_hash(parent_layout_->hash()) != pinned_.parent_table) {
+    return fail(ErrorCode::integrity, pinned_.slot.string() +
+                                          ": this slot's digests are not those of version " +
+                                          std::to_string(pinned_.parent.value()) + " as it was sealed");
+  }
+  return diff_delta({pinned_.slot, &*parent_layout_}, none ? nullptr : &known, view, options, sink);
+}
+
+// The daemon has another slot, and perhaps a mirror.
+Error PublishRun::report_damage(Error error) {
+  if (damaged_ == kNoSlab) return error;
+  const SlabId slab(damaged_);
+  wire::PublishMessage message;
+  message.mutable_damaged()->set_slab(slab.raw());
+  Status ignored = daemon_.send(message);
+  const std::string next =
+      slab.is_bytes() ? "seed with --kind anchor, which does not read it"
+                      : "p2pwd mends it: seed again when `p2pw log` says `mended`, or with --kind anchor, "
+                        "which does not read it";
+  error.message += "; nothing made from it was signed. " + next;
+  return error;
 }
 
 Status PublishRun::seal(const Layout& layout) {

@@ -6,10 +6,11 @@
 // it; a killed process frees the lock all the same.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <optional>
 
-#include "chunker/layout.h"
+#include "chunker/diff.h"
 #include "daemon/client/publish_client.h"
 #include "protocol/record.h"
 #include "protocol/sealing.h"
@@ -57,6 +58,7 @@ class PublishRun {
 
  private:
   class Sink;
+  static constexpr std::uint32_t kNoSlab = ~0u;
   struct Pinned {
     Version version, parent;
     std::filesystem::path slot;
@@ -74,6 +76,8 @@ class PublishRun {
   Status send_record(const RecordBody& body, Sha256* id = nullptr);
   Status open(const Layout& layout);
   Status send_bundles(const Layout& layout);
+  Result<DiffResult> diff(const Layout& layout, Sink& sink);
+  Error report_damage(Error error);
   Status seal(const Layout& layout);
   Status wait_until_staged();
   void certify(const Layout& layout);
@@ -96,6 +100,7 @@ class PublishRun {
   Sha256 table_hash_;
   SealHash seal_hash_;
   std::uint64_t record_bytes_ = 0;
+  std::atomic<std::uint32_t> damaged_{kNoSlab};  // of the pinned slot, as the diff's threads found it
   PublishResult result_;
 };
 

@@ -169,6 +169,9 @@ class Follower : private RebuildEvents, private ActivationEvents {
   }
   // Versions that could not be begun for want of their secret may be able to now.
   void secrets_changed();
+  // Who reads the active slot found this slab not to be what its version says. Looked at, and mended if that
+  // is so.
+  void doubt_active(SlabId slab);
   void slots_unpinned() { rebuilder_->slots_changed(); }
 
   Version version_sealed() const;
@@ -220,6 +223,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
   void open_certifier();
   void consider_certificate();
   void consider_activation();
+  void active_is_damaged(std::uint32_t slab, bool standby_too);
   void certificate_failed(Version version, const std::vector<SlabId>& wrong);
 
   // RebuildEvents

@@ -76,14 +76,14 @@ std::vector<MirrorHost::ChunksWanted> ChannelMirror::chunks_wanted() const {
     // It is no region's member: nobody is asked to bring it anything.
     for (auto& bundle : follower_.unfinished_bundles()) {
       const ChunkSet all(bundle->record.chunk_count(), true);
-      wanted.push_back({std::move(bundle), all, SteadyTime{}});
+      wanted.push_back({std::move(bundle), all, SteadyTime{}, {}});
     }
   } else {
     for (Intake::Dry& dry : node_.spread().intake().dry()) {
       auto bundle = follower_.bundles().find(dry.bundle);
       const Run* run = bundle ? follower_.log().run(bundle->record.run) : nullptr;
       if (run != nullptr && run->state() == RunState::sealed)
-        wanted.push_back({std::move(bundle), std::move(dry.missing), dry.since});
+        wanted.push_back({std::move(bundle), std::move(dry.missing), dry.since, dry.hope});
     }
   }
   std::sort(wanted.begin(), wanted.end(), [](auto& a, auto& b) {
@@ -103,18 +103,21 @@ void ChannelMirror::slab_found(std::uint32_t slab, SlabFound found) {
   follower_.slab_arrived(slab, std::move(found.bytes), found.digest);
 }
 
-void ChannelMirror::claim_quiet(std::chrono::milliseconds patience, std::chrono::milliseconds turn,
+void ChannelMirror::draw(const BundleId& bundle) {
+  if (!node_.roster().self().trainer) node_.spread().draw(bundle);
+}
+
+void ChannelMirror::claim_quiet(const MirrorPatience& patience,
                                 const std::function<bool(const BundleId&)>& may) {
-  const Member& self = node_.roster().self();
-  // While there is somebody outside, whoever is to take the bundle in may only be waiting for its turn.
-  const auto& members = node_.roster().members();
-  auto outside = [&](const Member& m) { return !m.suspect && (m.trainer || m.region != self.region); };
-  if (self.trainer || std::any_of(members.begin(), members.end(), outside)) return;
+  if (node_.roster().self().trainer) return;
   for (const Intake::Quiet& quiet : node_.spread().intake().quiet()) {
     auto bundle = follower_.bundles().find(quiet.bundle);
-    if (!bundle || !may(quiet.bundle)) continue;
+    const Run* run = bundle ? follower_.log().run(bundle->record.run) : nullptr;
+    if (run == nullptr || run->state() != RunState::sealed || !may(quiet.bundle)) continue;
     const BundlePlace place{follower_.channel(), bundle->record.run, bundle->record.index};
-    if (turn_has_come(now(), quiet.since, patience, place_for(place), turn)) node_.spread().claim(quiet.bundle);
+    const auto wait = claim_patience(quiet.hope, patience);
+    if (turn_has_come(now(), quiet.since, wait, place_for(place), patience.turn))
+      node_.spread().claim(quiet.bundle);
   }
 }
 

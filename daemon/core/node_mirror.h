@@ -30,8 +30,8 @@ class ChannelMirror : private MirrorHost {
   std::vector<MetaWanted> metas_wanted() const override;
   std::vector<ChunksWanted> chunks_wanted() const override;
   std::vector<SlabWanted> slabs_wanted() const override;
-  void claim_quiet(std::chrono::milliseconds patience, std::chrono::milliseconds turn,
-                   const std::function<bool(const BundleId&)>& may) override;
+  void draw(const BundleId& bundle) override;
+  void claim_quiet(const MirrorPatience& patience, const std::function<bool(const BundleId&)>& may) override;
   bool hears_trainer() const override { return follower_.head_state() == "live"; }
   std::size_t place() const override;
   std::size_t writing_place() const override;

@@ -36,6 +36,9 @@ void Publisher::publish_message(const PublishSessionPtr& connection, const wire:
     case wire::PublishMessage::kSalt: status = salt(*session, message); break;
     case wire::PublishMessage::kRecord: status = record(*session, message); break;
     case wire::PublishMessage::kBundle: status = bundle(*session, message, std::move(payload)); break;
+    case wire::PublishMessage::kDamaged:
+      if (session->pin) session->follower->doubt_active(SlabId(message.damaged().slab()));
+      break;
     case wire::PublishMessage::kError:
       spdlog::info("seed gave up: {}", message.error().message());
       break;

@@ -24,6 +24,7 @@ void Rebuilder::Impl::open_run(const RunId& id, const OpenRecord& open, std::sha
 void Rebuilder::Impl::add_bundle(const BundleId& id, RebuildRun::Bundle bundle, const RunId& run_id) {
   const RunPtr* run = find(run_id);
   if (run == nullptr) return;
+  ++arrivals_;
   std::uint32_t index = bundle.record.index.value();
   std::vector<std::uint32_t> slabs;
   if (Status added = (*run)->add_bundle(std::move(bundle), slabs); !added) {
@@ -39,6 +40,7 @@ void Rebuilder::Impl::add_bundle(const BundleId& id, RebuildRun::Bundle bundle, 
 void Rebuilder::Impl::chunk_arrived(const BundleId& id, ChunkIndex chunk) {
   auto found = bundles_.find(id);
   if (found == bundles_.end()) return;
+  ++arrivals_;
   auto& [run, index] = found->second;
   std::vector<std::uint32_t> slabs;
   run->chunk_arrived(index, chunk, slabs);
@@ -83,6 +85,13 @@ void Rebuilder::Impl::drop_run(const RunId& id) {
 }
 
 void Rebuilder::Impl::slots_changed() {
+  plan_stale_ = true;
+  pump();
+}
+
+void Rebuilder::Impl::avoid(std::set<RunId> runs) {
+  if (avoided_ == runs) return;
+  avoided_ = std::move(runs);
   plan_stale_ = true;
   pump();
 }
@@ -180,7 +189,17 @@ void Rebuilder::offer_base(std::shared_ptr<const CheckpointTable> table, Version
 }
 bool Rebuilder::needs(const RunId& run) const {
   const auto* found = impl_->find(run);
-  return found != nullptr && impl_->needs(**found);
+  return found != nullptr && !impl_->avoids(run) && impl_->needs((*found)->version());
+}
+bool Rebuilder::has_all_of(const RunId& run) const {
+  const auto* found = impl_->find(run);
+  return found != nullptr && (*found)->complete();
+}
+void Rebuilder::avoid(std::set<RunId> runs) {
+  impl_->avoid(std::move(runs));
+}
+std::uint64_t Rebuilder::arrivals() const {
+  return impl_->arrivals();
 }
 bool Rebuilder::needs(Version version) const { return impl_->needs(version); }
 RebuildProgress Rebuilder::progress() const { return impl_->progress(); }

@@ -97,9 +97,14 @@ class Rebuilder {
   // The bytes of a lost slab.
   void slab_arrived(std::uint32_t slab, Bytes bytes, const Digest& digest);
 
+  // Nobody has these: no way leads through them. The latest call counts.
+  void avoid(std::set<RunId> runs);
+
   // Bundles of this run may still be read: its version is beyond what one of the slots holds.
   bool needs(const RunId& run) const;
   bool needs(Version version) const;
+  bool has_all_of(const RunId& run) const;
+  std::uint64_t arrivals() const;  // grows with every bundle and chunk that comes in
   RebuildProgress progress() const;
 
  private:

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "daemon/core/rebuild.h"
@@ -30,10 +31,12 @@ class Rebuilder::Impl {
   void retry();
   void slab_arrived(std::uint32_t slab, Bytes bytes, const Digest& digest);
   void offer_base(std::shared_ptr<const CheckpointTable> table, Version version, const SealHash& seal);
-  bool needs(const RebuildRun& run) const;
+  void avoid(std::set<RunId> runs);
+  bool avoids(const RunId& run) const { return avoided_.contains(run); }
   bool needs(Version version) const;
   const RunPtr* find(const RunId& id) const;
   RebuildProgress progress() const;
+  std::uint64_t arrivals() const { return arrivals_; }
 
  private:
   // Going on: replans when something has changed, then hands out work.
@@ -87,6 +90,8 @@ class Rebuilder::Impl {
   std::shared_ptr<int> alive_ = std::make_shared<int>();
 
   std::map<RunId, RunPtr> runs_;
+  std::set<RunId> avoided_;
+  std::uint64_t arrivals_ = 0;
   std::map<BundleId, std::pair<RunPtr, std::uint32_t>> bundles_;
 
   struct Offer {

@@ -33,7 +33,9 @@ void Rebuilder::Impl::pump() {
 
 bool Rebuilder::Impl::replan() {
   std::vector<RunPtr> runs;
-  for (const auto& [id, run] : runs_) runs.push_back(run);
+  for (const auto& [id, run] : runs_) {
+    if (!avoids(id)) runs.push_back(run);
+  }
   std::shared_ptr<Slot> standby = slots_.standby();
   RebuildPlan plan = plan_rebuild(view_of(standby), view_of(slots_.active()), runs, locked_,
                                   offer_ ? offer_->version : Version(),
@@ -305,11 +307,12 @@ void Rebuilder::Impl::finished(const RunPtr& run, Result<Slot::Finish> result) {
 void Rebuilder::Impl::clean_up() {
   for (auto it = runs_.begin(); it != runs_.end();) {
     RunPtr run = it->second;
-    if (needs(*run)) {
+    if (needs(run->version())) {
       ++it;
       continue;
     }
     std::erase_if(bundles_, [&](const auto& entry) { return entry.second.first == run; });
+    avoided_.erase(it->first);
     it = runs_.erase(it);
   }
   if (bytes_busy_) return;
@@ -324,8 +327,6 @@ void Rebuilder::Impl::clean_up() {
   }
   slots_.byte_store()->keep_only(keep);
 }
-
-bool Rebuilder::Impl::needs(const RebuildRun& run) const { return needs(run.version()); }
 
 bool Rebuilder::Impl::needs(Version version) const {
   if (sweep_ != nullptr && sweep_->plan().start == RebuildStart::neighbours) return version > sweep_->plan().base;

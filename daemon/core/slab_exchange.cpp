@@ -2,6 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace p2pw {
 namespace {
 
@@ -88,13 +91,66 @@ void SlabExchange::settle_join() {
   if (join_.state() == Join::State::nobody && base().value() == 0) {
     auto lineage = log_.lineage(log_.highest_sealed());
     if (!lineage || lineage->empty()) return join_.stop();
-    lineage_ = std::set<RunId>(lineage->begin(), lineage->end());
-    lineage_end_ = log_.highest_sealed();
-    const Run* anchor = log_.run(lineage->front());
-    lineage_start_ = anchor != nullptr && anchor->version().value() > 0 ? Version(anchor->version().value() - 1) : Version();
-    pinned_at_.reset();
+    take_lineage(*lineage);
     world_.event("join", "no neighbour has a version: takes an anchor and " + std::to_string(lineage->size() - 1) + " deltas");
   }
+}
+
+void SlabExchange::take_lineage(const std::vector<RunId>& lineage) {
+  lineage_ = std::set<RunId>(lineage.begin(), lineage.end());
+  lineage_end_ = log_.highest_sealed();
+  const Run* anchor = log_.run(lineage.front());
+  lineage_start_ =
+      anchor != nullptr && anchor->version().value() > 0 ? Version(anchor->version().value() - 1) : Version();
+  pinned_at_.reset();
+}
+
+// Not all that leads from here to the newest version lies here.
+bool SlabExchange::lacks_deltas() const {
+  auto way = log_.deltas(base(), log_.highest_sealed());
+  return !way || !std::all_of(way->begin(), way->end(),
+                              [this](const RunId& run) { return rebuilder_.has_all_of(run); });
+}
+
+// Since the last look.
+bool SlabExchange::somebody_new() {
+  const auto links = world_.links();
+  const std::set<NodeKey> now(links.begin(), links.end());
+  const bool grown = !std::includes(links_.begin(), links_.end(), now.begin(), now.end());
+  links_ = now;
+  return grown;
+}
+
+// The deltas above what lies here may have been dropped everywhere, while an anchor that is newer is still to
+// be had, from the trainer or from shared storage. And when that one does not come either, or before it does
+// somebody new, then it is the deltas' turn again.
+void SlabExchange::look_for_another_way(SteadyTime now) {
+  const bool based = base().value() != 0 && log_.highest_sealed() > base() && !joining();
+  const bool arrived = std::exchange(arrivals_, rebuilder_.arrivals()) != arrivals_;
+  const bool grown = somebody_new();
+  if (!based || arrived || !lacking_ || (!anew_ && (grown || !lacks_deltas()))) lacking_ = now;
+  if (now - *lacking_ < kStuck && !(anew_ && grown && *lacking_ == anew_since_)) return;
+  lacking_ = now;
+  if (std::exchange(anew_, false)) {
+    lineage_.clear();
+    rebuilder_.avoid({});
+    return;
+  }
+  const auto lineage = log_.lineage(log_.highest_sealed());
+  const Run* anchor = lineage && !lineage->empty() ? log_.run(lineage->front()) : nullptr;
+  if (anchor == nullptr || anchor->version() <= base()) return;
+  anew_ = true;
+  anew_since_ = now;
+  take_lineage(*lineage);
+  std::set<RunId> passed;
+  for (const Run* run = log_.version(anchor->version()); run != nullptr && run->version() > base();
+       run = log_.version(run->previous())) {
+    if (!lineage_.contains(run->id())) passed.insert(run->id());
+  }
+  rebuilder_.avoid(std::move(passed));
+  world_.event("join", "nobody gives the deltas above version " + std::to_string(base().value()) +
+                           ": takes the anchor of version " + std::to_string(anchor->version().value()) +
+                           " and " + std::to_string(lineage->size() - 1) + " deltas");
 }
 
 void SlabExchange::staged() {
@@ -103,7 +159,7 @@ void SlabExchange::staged() {
     say_pin(kNothingNeeded);
   }
   join_.stop();
-  offered_ = false;
+  offered_ = anew_ = false;
   lineage_.clear();
   lineage_start_ = lineage_end_ = {};
 }
@@ -233,6 +289,7 @@ std::vector<Need> SlabExchange::pins(SteadyTime now) const {
 
 void SlabExchange::tick(SteadyTime now) {
   look_for_base(now);
+  look_for_another_way(now);
   send_pin(now);
   server_.tick();
   fetch_.tick(world_.neighbours(), now);

@@ -22,6 +22,8 @@ namespace p2pw {
 class SlabExchange {
  public:
   static constexpr std::chrono::seconds kPinEvery{5}, kPinLasts{60};
+  // A lineage that is not complete here and of which nothing has come for so long is to be had nowhere.
+  static constexpr std::chrono::seconds kStuck{90};
   static constexpr std::size_t kFarBehind = kKeptVersions;  // sealed versions; beyond, the region may not have the deltas
 
   // What the exchange needs of its node.
@@ -67,6 +69,10 @@ class SlabExchange {
   std::size_t behind() const;
   void look_for_base(SteadyTime now);
   void settle_join();
+  bool lacks_deltas() const;
+  bool somebody_new();
+  void look_for_another_way(SteadyTime now);
+  void take_lineage(const std::vector<RunId>& lineage);
   void slab(const NodeKey& from, const wire::SlabData& data, Bytes payload, SteadyTime now);
   void send_pin(SteadyTime now);
   void say_pin(std::uint64_t above);
@@ -80,8 +86,13 @@ class SlabExchange {
   Join join_;
   bool offered_ = false;                // the join's offer has been handed over
   bool by_deltas_ = false;              // far behind, yet a neighbour has all the deltas
-  std::set<RunId> lineage_;             // nobody has anything: the way from nothing, over the WAN
+  std::set<RunId> lineage_;             // the way from nothing, over the WAN: no neighbour has anything
   Version lineage_start_, lineage_end_;
+  bool anew_ = false;  // lineage_ is there because nobody has the deltas from what lies here
+  SteadyTime anew_since_{};
+  std::uint64_t arrivals_ = 0;                               // of the Rebuilder
+  std::optional<SteadyTime> lacking_;                        // since when nothing of what is lacking has come
+  std::set<NodeKey> links_;                                  // at that time
   std::map<std::uint32_t, std::map<Version, Digest>> lost_;  // what a lost slab may come back as
   std::map<std::uint32_t, SteadyTime> lost_since_;           // of those that are no part of a copy
   std::map<std::uint32_t, NodeKey> givers_;                  // of slabs that are being put in place

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "daemon/core/bundle_store.h"
-#include "daemon/spread/chunk_set.h"
-#include "daemon/spread/credit.h"
+#include "daemon/mirror/mirror_plan.h"
 #include "daemon/mirror/mirror_slab.h"
+#include "daemon/spread/chunk_set.h"
 #include "protocol/channel_log.h"
 
 namespace p2pw {
@@ -25,7 +25,8 @@ class MirrorHost {
   struct ChunksWanted {
     std::shared_ptr<StoredBundle> bundle;
     ChunkSet missing;  // in the region
-    SteadyTime since;  // this node is to take them in, and no peer outside has them
+    SteadyTime since;  // this node is to take them in, and no peer outside gives them
+    Intake::Hope hope;
   };
 
   struct SlabWanted {
@@ -42,9 +43,11 @@ class MirrorHost {
   virtual std::vector<MetaWanted> metas_wanted() const = 0;
   virtual std::vector<ChunksWanted> chunks_wanted() const = 0;  // older versions first
   virtual std::vector<SlabWanted> slabs_wanted() const = 0;
-  // Lets this node take in what a neighbour should and does not get: bundles that have been quiet for so long, and for
-  // longer the further back this node's place is.
-  virtual void claim_quiet(std::chrono::milliseconds patience, std::chrono::milliseconds turn,
+  // The bundle comes from the mirror, and no peer is to bring it: to be said again for as long as that is so.
+  virtual void draw(const BundleId& bundle) = 0;
+  // Lets this node take in what a neighbour should and does not get: bundles that have been quiet for long,
+  // and for longer the further back this node's place is.
+  virtual void claim_quiet(const MirrorPatience& patience,
                            const std::function<bool(const BundleId&)>& may) = 0;
   virtual bool hears_trainer() const = 0;         // its head is fresh: no news is kept from us
   virtual std::size_t place() const = 0;          // in the region's line for this channel

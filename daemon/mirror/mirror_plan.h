@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "daemon/spread/credit.h"
+#include "daemon/spread/intake.h"
 #include "protocol/ids.h"
 
 namespace p2pw {
@@ -15,7 +15,11 @@ namespace p2pw {
 struct MirrorPatience {
   std::chrono::milliseconds records{5000};      // without a sealed version, or without a fresh head
   std::chrono::milliseconds meta{3000};         // it is asked for on the links meanwhile
-  std::chrono::milliseconds chunks{2000};       // nobody outside the region has them
+  std::chrono::milliseconds chunks{2000};       // there is nobody outside the region
+  std::chrono::milliseconds starved{6000};      // there is, and nothing at all comes from there
+  std::chrono::milliseconds region_turn{
+      25000};                                // for each region that is to look first when all of them starve
+  std::chrono::milliseconds trainer{60000};  // the trainer lives
   std::chrono::milliseconds slab{15000};        // damaged here, and no neighbour has given it
   std::chrono::milliseconds claim{15000};       // a neighbour is to take the bundle in and nothing comes
   std::chrono::milliseconds turn{2000};         // for each place in the line
@@ -31,6 +35,20 @@ struct MirrorPatience {
 inline bool turn_has_come(SteadyTime now, SteadyTime since, std::chrono::milliseconds patience, std::size_t place,
                           std::chrono::milliseconds turn) {
   return now - since >= patience + turn * static_cast<int>(std::min<std::size_t>(place, 100));
+}
+
+// For chunks of a bundle that this node is to take in. When regions have lost everything at once, the first of
+// them reads, and the others get it from there.
+inline std::chrono::milliseconds chunk_patience(const Intake::Hope& hope, const MirrorPatience& patience) {
+  if (!hope.peers) return patience.chunks;
+  auto wait = patience.starved;
+  if (hope.trainer) wait += patience.trainer;
+  return wait + patience.region_turn * static_cast<int>(std::min<std::size_t>(hope.regions_before, 100));
+}
+
+// For a bundle that a neighbour is to take in.
+inline std::chrono::milliseconds claim_patience(const Intake::Hope& hope, const MirrorPatience& patience) {
+  return hope.peers ? patience.claim + chunk_patience(hope, patience) : patience.claim;
 }
 
 // A writer at this place waits so long after it has something to write; those before it have most likely done it then.

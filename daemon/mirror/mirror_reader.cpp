@@ -53,7 +53,7 @@ void MirrorReader::tick() {
   fetch_metas();
   fetch_chunks();
   fetch_slabs();
-  host_.claim_quiet(patience_.claim, patience_.turn, [this](const BundleId& bundle) { return !left_alone(bundle); });
+  host_.claim_quiet(patience_, [this](const BundleId& bundle) { return !left_alone(bundle); });
 }
 
 // Records.
@@ -180,26 +180,30 @@ void MirrorReader::fetch_metas() {
 }
 
 void MirrorReader::fetch_chunks() {
-  if (running_ >= kAtOnce) return;
   const SteadyTime now = host_.now();
   for (const MirrorHost::ChunksWanted& wanted : host_.chunks_wanted()) {
-    const auto& bundle = wanted.bundle;
-    if (left_alone(bundle->id) || now - wanted.since < patience_.chunks) continue;
-    const std::set<std::uint32_t>& coming = chunks_[bundle->id];
-    const std::uint32_t most =
-        static_cast<std::uint32_t>(std::max<std::uint64_t>(1, kRangeBytes / bundle->record.chunk_bytes));
-    auto free = [&](std::uint32_t i) {
-      return wanted.missing.has(ChunkIndex(i)) && !bundle->file->has(ChunkIndex(i)) && !coming.contains(i);
-    };
-    for (std::uint32_t i = 0; i < wanted.missing.size() && running_ < kAtOnce;) {
-      std::uint32_t count = 0;
-      while (count < most && i + count < wanted.missing.size() && free(i + count)) ++count;
-      if (count > 0) fetch_range(bundle, ChunkIndex(i), count);
-      i += std::max(count, 1u);
-    }
-    if (chunks_[bundle->id].empty()) chunks_.erase(bundle->id);
-    if (running_ >= kAtOnce) return;
+    const BundleId& id = wanted.bundle->id;
+    if (left_alone(id) || now - wanted.since < chunk_patience(wanted.hope, patience_)) continue;
+    host_.draw(id);
+    fetch_missing(wanted);
   }
+}
+
+void MirrorReader::fetch_missing(const MirrorHost::ChunksWanted& wanted) {
+  const auto& bundle = wanted.bundle;
+  const std::set<std::uint32_t>& coming = chunks_[bundle->id];
+  const std::uint32_t most =
+      static_cast<std::uint32_t>(std::max<std::uint64_t>(1, kRangeBytes / bundle->record.chunk_bytes));
+  auto free = [&](std::uint32_t i) {
+    return wanted.missing.has(ChunkIndex(i)) && !bundle->file->has(ChunkIndex(i)) && !coming.contains(i);
+  };
+  for (std::uint32_t i = 0; i < wanted.missing.size() && running_ < kAtOnce;) {
+    std::uint32_t count = 0;
+    while (count < most && i + count < wanted.missing.size() && free(i + count)) ++count;
+    if (count > 0) fetch_range(bundle, ChunkIndex(i), count);
+    i += std::max(count, 1u);
+  }
+  if (chunks_[bundle->id].empty()) chunks_.erase(bundle->id);
 }
 
 void MirrorReader::fetch_slabs() {

@@ -31,6 +31,7 @@ class MirrorReader {
   void feed_records();
   void fetch_metas();
   void fetch_chunks();
+  void fetch_missing(const MirrorHost::ChunksWanted& wanted);
   void fetch_slabs();
   void fetch_range(const std::shared_ptr<StoredBundle>& bundle, ChunkIndex first, std::uint32_t count);
   bool left_alone(const BundleId& bundle) const;

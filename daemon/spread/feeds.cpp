@@ -132,6 +132,13 @@ void Feeds::unassign(RegionFeeds& region, Feed& feed, const char* why) {
 
 void Feeds::asked(const BundleFacts& bundle, const Member& asker, Epoch seen, const ChunkSet& missing,
                   const ChunkSet& held) {
+  // Its region has had it all, and does not hold it any more: whoever took it in has dropped it since. The
+  // asker has heard its neighbours, a moment ago at least.
+  if (const Feed* had = find(bundle.id, asker.region); had != nullptr && had->state == State::done &&
+                                                       !missing.none() &&
+                                                       world_.now() - had->changed > options_.stall) {
+    leases_.revoke(bundle.id, asker.region, had->lease.holder);
+  }
   auto answer = leases_.ask(bundle.id, asker.region, asker.key, seen);
   if (answer.kind == LeaseAnswer::Kind::refused) {
     ++counters_[asker.region].leases_refused;

@@ -32,6 +32,8 @@ const char* Intake::name_of(State state) {
     case State::polling: return "polling";
     case State::asking: return "asking";
     case State::receiving: return "receiving";
+    case State::drawing:
+      return "drawing";
     case State::done: return "done";
   }
   return "";
@@ -50,7 +52,7 @@ void Intake::add(const BundleFacts& bundle, const ChunkSet& held) {
   entry.bundle = bundle;
   entry.held = held;
   entry.region_held = ChunkSet(bundle.chunks);
-  entry.progress = world_.now();
+  entry.progress = entry.came = world_.now();
   open_[bundle.id] = &entry;
   enter(entry, held.full() ? State::done : State::idle);
 }
@@ -66,7 +68,7 @@ void Intake::chunk_held(const BundleId& bundle, ChunkIndex chunk, const NodeKey*
   if (it == entries_.end()) return;
   Entry& entry = it->second;
   entry.held.add(chunk);
-  entry.progress = world_.now();
+  entry.progress = entry.came = moved_ = world_.now();
   if (from) {
     entry.tried.clear();
     heard_[*from] = world_.now();
@@ -104,14 +106,18 @@ void Intake::decline(const NodeKey& upstream, const Entry& entry, const Lease& s
   world_.send(upstream, m);
 }
 
-// The region is served through somebody else.
-void Intake::stand_back(Entry& entry, const Lease& holder) {
-  if (entry.feeding) decline(*entry.feeding, entry, holder);
-  if (entry.offered && entry.offered != entry.feeding) decline(*entry.offered, entry, holder);
+void Intake::let_go(Entry& entry, const Lease& served_by) {
+  if (entry.feeding) decline(*entry.feeding, entry, served_by);
+  if (entry.offered && entry.offered != entry.feeding) decline(*entry.offered, entry, served_by);
   entry.feeding.reset();
   entry.offered.reset();
   entry.upstream.reset();
   entry.dry.reset();
+}
+
+// The region is served through somebody else.
+void Intake::stand_back(Entry& entry, const Lease& holder) {
+  let_go(entry, holder);
   enter(entry, State::idle);
 }
 
@@ -124,6 +130,7 @@ SteadyTime Intake::last_sign(const Entry& entry) const {
 
 // Chunks come, or have had no time yet to come.
 bool Intake::well_served(const Entry& entry) const {
+  if (entry.state == State::drawing) return world_.now() - entry.drawn < options_.stall;
   return entry.state == State::receiving && entry.upstream && world_.linked(*entry.upstream) &&
          world_.now() - last_sign(entry) < options_.stall;
 }
@@ -152,6 +159,7 @@ void Intake::granted(const NodeKey& from, const BundleId& bundle, Epoch epoch, b
     send_ask(from, entry, ChunkSet(entry.bundle.chunks));
     return;
   }
+  if (entry.state == State::drawing) return decline(from, entry, {world_.self().key, entry.epoch});
   bool expected = entry.state == State::asking && entry.upstream == from;
   if (!expected && entry.state == State::receiving && entry.upstream && *entry.upstream != from &&
       world_.linked(*entry.upstream)) {
@@ -232,7 +240,8 @@ void Intake::announced(const NodeKey& from, const BundleId& bundle, const Lease&
   if (it == entries_.end()) return;
   Entry& entry = it->second;
   if (lease.holder == from) world_.send(from, have_message(bundle, entry.held));
-  bool working = entry.state == State::polling || entry.state == State::asking || entry.state == State::receiving;
+  bool working = entry.state == State::polling || entry.state == State::asking ||
+                 entry.state == State::receiving || entry.state == State::drawing;
   if (working && lease.holder != world_.self().key) stand_back(entry, lease);
 }
 
@@ -364,7 +373,8 @@ void Intake::step(Entry& entry) {
   switch (entry.state) {
     case State::idle: {
       auto lease = region_.current(entry.bundle.id);
-      bool unclaimed = !lease || lease->holder == world_.self().key;
+      bool unclaimed = !lease || lease->holder == world_.self().key ||
+                       world_.now() - std::max(entry.came, moved_) > options_.forgotten;
       if (unclaimed && first_in_line(entry)) begin(entry, region_.floor(entry.bundle.id).next());
       break;
     }
@@ -391,6 +401,9 @@ void Intake::step(Entry& entry) {
       if (quiet > patience) begin(entry, entry.epoch.next());
       break;
     }
+    case State::drawing:
+      if (world_.now() - entry.drawn > options_.stall) begin(entry, entry.epoch.next());
+      break;
     case State::done:
       break;
   }
@@ -400,23 +413,73 @@ void Intake::tick() {
   for (auto& [id, entry] : open_) step(*entry);
 }
 
+Intake::Hope Intake::hope(const Entry& entry, const std::vector<RegionRate>& regions) const {
+  Hope hope;
+  for (const Member& m : world_.members()) {
+    if (m.suspect || (!m.trainer && m.region == world_.self().region)) continue;
+    hope.peers = true;
+    hope.trainer = hope.trainer || m.trainer;
+  }
+  if (!hope.peers) return hope;
+  const auto order = order_regions(entry.bundle.place, entry.bundle.home, regions);
+  const auto at = std::find(order.begin(), order.end(), world_.self().region);
+  hope.regions_before = static_cast<std::size_t>(at - order.begin());
+  return hope;
+}
+
 std::vector<Intake::Dry> Intake::dry() const {
   std::vector<Dry> out;
+  const auto regions = region_rates(world_.members());
   for (auto& [id, entry] : open_) {
-    if (!entry->dry || !is_gateway(id)) continue;
+    const bool asks = entry->state == State::asking || entry->state == State::receiving;
+    if (!is_gateway(id) || (!asks && entry->state != State::drawing)) continue;
     ChunkSet missing = entry->held.complement();
     missing -= entry->region_held;
-    out.push_back({id, std::move(missing), *entry->dry});
+    if (missing.none()) continue;
+    Dry& dry = out.emplace_back(Dry{id, std::move(missing), {}, {}});
+    if (!asks) continue;
+    dry.hope = hope(*entry, regions);
+    if (dry.hope.peers) {
+      // They grant what they wait for themselves. As long as anything at all comes, this may only have to
+      // wait its turn.
+      dry.since = std::max(entry->came, moved_);
+    } else if (entry->dry) {
+      dry.since = *entry->dry;
+    } else {
+      out.pop_back();
+    }
   }
   return out;
 }
 
 std::vector<Intake::Quiet> Intake::quiet() const {
   std::vector<Quiet> out;
+  const auto regions = region_rates(world_.members());
   for (auto& [id, entry] : open_) {
-    if (entry->state == State::idle && !is_gateway(id)) out.push_back({id, std::max(entry->progress, entry->since)});
+    if (entry->state != State::idle || is_gateway(id)) continue;
+    Quiet& quiet =
+        out.emplace_back(Quiet{id, std::max(entry->progress, entry->since), hope(*entry, regions)});
+    if (quiet.hope.peers) quiet.since = std::max(entry->came, moved_);
   }
   return out;
+}
+
+void Intake::draw(const BundleId& bundle) {
+  auto it = entries_.find(bundle);
+  if (it == entries_.end() || !is_gateway(bundle)) return;
+  Entry& entry = it->second;
+  const bool asks = entry.state == State::asking || entry.state == State::receiving;
+  if (!asks && entry.state != State::drawing) return;
+  entry.drawn = world_.now();
+  if (!asks) return;
+  if (!entry.feeding) entry.feeding = entry.upstream;  // its answer may be on the way
+  let_go(entry, {world_.self().key, entry.epoch});
+  enter(entry, State::drawing);
+}
+
+void Intake::supplied(const NodeKey& upstream, const BundleId& bundle) {
+  auto it = entries_.find(bundle);
+  if (it != entries_.end() && it->second.upstream == upstream) it->second.came = world_.now();
 }
 
 void Intake::claim(const BundleId& bundle) {

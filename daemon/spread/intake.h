@@ -1,16 +1,23 @@
-// The region's side of spreading: this node takes bundles into its region over the WAN when it is their gateway, and
-// takes over when nobody does.
+// The region's side of spreading: this node takes bundles into its region over the WAN when it is their
+// gateway, and takes over when nobody does.
 //
 //   idle ──> polling ──> asking ──> receiving ──> done
 //              ^           │            │
-//              └───────────┴────────────┘  upstream lost, stalled or refused: ask the neighbours again, then the next one
+//              └───────────┴────────────┘  upstream lost, stalled or refused: ask the neighbours again, then
+//              the next one
 //
-// A holder that receives well defends its lease with a higher epoch, so that a second upstream's offer makes no second
-// copy; whoever stands back, or changes its upstream, tells the one that it leaves.
+//   asking, receiving ──> drawing ──> done
+//              polling <─────┘  it has come to nothing
 //
-// polling: the lease has been announced to the region; neighbours say what they hold, so that only chunks that no live
-// member holds are asked for. asking: an upstream has been asked. receiving: chunks come. A fresh grant goes to receiving
-// at once.
+// drawing: nobody outside gives anything, so this node brings the bundle in by itself, out of shared storage,
+// and lets go of its upstream: regions that have nothing would wait for each other's gateways for ever.
+//
+// A holder that receives well defends its lease with a higher epoch, so that a second upstream's offer makes
+// no second copy; whoever stands back, or changes its upstream, tells the one that it leaves.
+//
+// polling: the lease has been announced to the region; neighbours say what they hold, so that only chunks
+// that no live member holds are asked for. asking: an upstream has been asked. receiving: chunks come. A
+// fresh grant goes to receiving at once.
 #pragma once
 
 #include <functional>
@@ -45,21 +52,34 @@ class Intake {
   void tick();
 
   bool is_gateway(const BundleId& bundle) const;
+  // Who might give a bundle all the same: says how long whoever could fetch it elsewhere should wait.
+  struct Hope {
+    bool peers = false;    // somebody outside is alive, though nothing comes
+    bool trainer = false;  // the trainer is
+    std::size_t regions_before =
+        0;  // of regions that all wait, so many turn to shared storage before this one
+  };
   // Bundles that this node is to take in and that nobody outside gives, since when, and what the region lacks of them.
   struct Dry {
     BundleId bundle;
     ChunkSet missing;
-    SteadyTime since;
+    SteadyTime since;  // the beginning of time for those that it draws already
+    Hope hope;
   };
   std::vector<Dry> dry() const;
   // Bundles that a neighbour is to take in, and of which nothing has come since.
   struct Quiet {
     BundleId bundle;
     SteadyTime since;
+    Hope hope;
   };
   std::vector<Quiet> quiet() const;
   // Takes the lease from a neighbour that gets nowhere.
   void claim(const BundleId& bundle);
+  // This node draws a dry bundle. To be said again and again while it does: who stops asks its peers.
+  void draw(const BundleId& bundle);
+  // This upstream has another source than us now, so something will come.
+  void supplied(const NodeKey& upstream, const BundleId& bundle);
   std::optional<Lease> holder(const BundleId& bundle) const { return region_.current(bundle); }
   struct View {
     BundleId bundle;
@@ -70,7 +90,7 @@ class Intake {
   std::vector<View> views() const;
 
  private:
-  enum class State { idle, polling, asking, receiving, done };
+  enum class State { idle, polling, asking, receiving, drawing, done };
   struct Entry {
     BundleFacts bundle;
     ChunkSet held;
@@ -84,6 +104,8 @@ class Intake {
     Epoch epoch;
     SteadyTime since{};     // of the state
     SteadyTime progress{};  // last chunk, by whatever way
+    SteadyTime came{};      // the same, and of nothing else; at first when it became known
+    SteadyTime drawn{};     // when draw() was said last
     std::optional<SteadyTime> dry;   // since when nobody outside has had anything to give
   };
 
@@ -95,7 +117,9 @@ class Intake {
   bool first_in_line(const Entry& entry) const;
   void announce(const Entry& entry);
   void decline(const NodeKey& upstream, const Entry& entry, const Lease& served_by);
+  void let_go(Entry& entry, const Lease& served_by);
   void stand_back(Entry& entry, const Lease& holder);
+  Hope hope(const Entry& entry, const std::vector<RegionRate>& regions) const;
   bool well_served(const Entry& entry) const;
   SteadyTime last_sign(const Entry& entry) const;
   void enter(Entry& entry, State state);
@@ -105,6 +129,7 @@ class Intake {
   SpreadWorld& world_;
   const SpreadOptions& options_;
   std::map<NodeKey, SteadyTime> heard_;  // when an upstream last gave us a chunk
+  SteadyTime moved_{};                   // when a chunk of any bundle came last, by whatever way
   RegionLeases region_;
   std::unordered_map<BundleId, Entry> entries_;
   std::unordered_map<BundleId, Entry*> open_;  // not done: the few of them that time can change

@@ -140,6 +140,7 @@ bool Spread::message(const Member& from, const wire::LinkMessage& message) {
       if (!bundle) return true;
       if (refuse.served()) {
         feeds_.declined(from.key, *bundle);
+        intake_.supplied(from.key, *bundle);
       } else if (refuse.recall()) {
         if (!regional) intake_.recalled(from.key, *bundle);
       } else {

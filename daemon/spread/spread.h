@@ -39,6 +39,7 @@ class Spread {
   const Feeds& feeds() const { return feeds_; }
   const Intake& intake() const { return intake_; }
   void claim(const BundleId& bundle) { intake_.claim(bundle); }
+  void draw(const BundleId& bundle) { intake_.draw(bundle); }
 
  private:
   struct Entry {

@@ -58,6 +58,8 @@ struct SpreadOptions {
   std::chrono::milliseconds stall{2000};              // a feed without acknowledgement, on top of its round trips
   // A bundle that nobody takes in: while the trainer lives it, or whom it feeds, is about to give it to somebody.
   std::chrono::milliseconds unclaimed{1500}, unclaimed_trainer_lives{4000};
+  // A neighbour's lease while nothing at all comes: it may have forgotten the bundle.
+  std::chrono::milliseconds forgotten{60000};
   std::chrono::milliseconds poll{300};                // answers of neighbours about what they hold
   Credit::Options credit;
 };

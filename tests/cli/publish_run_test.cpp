@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <fstream>
 #include <thread>
 
 #include "chunker/diff.h"
@@ -26,6 +27,7 @@ struct Heard {
   std::vector<Bytes> bundles;
   std::vector<BundleMeta> metas;
   Salt salt;
+  std::optional<SlabId> damaged;
 
   template <class T>
   const VerifiedRecord* first() const {
@@ -64,6 +66,7 @@ class Daemon {
       heard.salt = *Salt::from(std::string_view(message.salt().salt()));
       reply.mutable_key()->set_frame_key(key_.raw().data(), key_.raw().size());
     }
+    if (message.has_damaged()) heard.damaged = SlabId(message.damaged().slab());
     if (message.has_record() || message.has_bundle()) {
       const std::string& envelope = message.has_record() ? message.record().envelope() : message.bundle().envelope();
       auto record = verifier_.verify(as_bytes(envelope), WallTime{});
@@ -270,6 +273,42 @@ TEST_F(PublishRunTest, AParentThatIsNotWhatTheTableSaysIsAnErrorAndAbandons) {
   EXPECT_EQ(exit_code_of(result.error().code), 4) << result.error().message;
   EXPECT_TRUE(heard_.first<AbandonRecord>());
   EXPECT_FALSE(heard_.first<SealRecord>());
+}
+
+// One byte of a slab that the new version changes: a frame made from it would decode on this machine only.
+TEST_F(PublishRunTest, ARottenByteInAChangedSlabOfThePinnedSlotEndsItBeforeAnythingOfThatIsSigned) {
+  pin_parent();
+  request_.kind = Kind::delta;
+  const Layout layout = Layout::scan(dir_ / "old").value();
+  const Layout now = Layout::scan(dir_ / "new").value();
+  const SlabDigests before = digest_checkpoint({dir_ / "old", &layout}, {}).value();
+  const SlabDigests after = digest_checkpoint({dir_ / "new", &now}, {}).value();
+  std::uint32_t changed = 0;
+  while (before.tensor_slabs[changed] == after.tensor_slabs[changed]) ++changed;
+  const Slab& slab = layout.tensor_slabs()[changed];
+  {
+    std::fstream file(dir_ / "old" / layout.files()[slab.file].path,
+                      std::ios::in | std::ios::out | std::ios::binary);
+    const auto at = static_cast<std::streamoff>(slab.offset + slab.length / 2);
+    file.seekg(at);
+    const char flipped = static_cast<char>(file.get() ^ 0x10);
+    file.seekp(at);
+    file.put(flipped);
+  }
+  auto result = publish();
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, ErrorCode::integrity);
+  const std::string& said = result.error().message;
+  EXPECT_NE(said.find("(tensor slab " + std::to_string(changed) + ")"), said.npos) << said;
+  EXPECT_NE(said.find("seed again"), said.npos) << said;
+  ASSERT_TRUE(heard_.damaged) << "the daemon is to mend it";
+  EXPECT_EQ(*heard_.damaged, SlabId::tensor(changed));
+  EXPECT_FALSE(heard_.first<SealRecord>());
+  EXPECT_TRUE(heard_.first<AbandonRecord>());
+  for (const BundleMeta& meta : heard_.metas) {
+    for (const FrameEntry& frame : meta.frames)
+      EXPECT_NE(frame.slab, SlabId::tensor(changed)) << "a frame made from it went out";
+  }
 }
 
 TEST_F(PublishRunTest, ADeltaNeedsAParent) {

@@ -41,14 +41,14 @@ class LonelyNode : public MirrorHost {
     each_bundle([&](const BundleId& id, const BundleRecord& record) {
       auto stored = bundles_.find(id);
       if (stored && !stored->file->complete())
-        wanted.push_back({stored, ChunkSet(record.chunk_count(), true), SteadyTime{}});
+        wanted.push_back({stored, ChunkSet(record.chunk_count(), true), SteadyTime{}, {}});
     });
     return wanted;
   }
   std::vector<SlabWanted> slabs_wanted() const override { return slabs; }
   void slab_found(std::uint32_t slab, SlabFound found) override { found_slabs[slab] = std::move(found); }
-  void claim_quiet(std::chrono::milliseconds, std::chrono::milliseconds,
-                   const std::function<bool(const BundleId&)>&) override {}
+  void draw(const BundleId&) override {}
+  void claim_quiet(const MirrorPatience&, const std::function<bool(const BundleId&)>&) override {}
   bool hears_trainer() const override { return hears; }
   std::size_t place() const override { return line; }
   std::size_t writing_place() const override { return line; }

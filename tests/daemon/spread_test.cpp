@@ -270,5 +270,85 @@ TEST(Spread, LateNodeCostsNoWanByte) {
   EXPECT_DOUBLE_EQ(w.sim.copies_into("r1"), 1.0);
 }
 
+// Its gateway has had it all and dropped it. To whoever comes then, the gateway's lease must not stand in the
+// way.
+TEST(Spread, WhatARegionHasDroppedComesAgainForALateNode) {
+  SpreadSim sim;
+  sim.access("trainer", 200e6, 0ms);
+  sim.access("r1", 200e6, 43ms);
+  sim.add_node("home", true);
+  SpreadSim::Node& first = sim.add_node("r1");
+  sim.run_for(200ms);
+  const BundleId bundle = sim.publish(32, kChunk);
+  ASSERT_TRUE(sim.run_until([&] { return sim.complete(bundle); }, 30s));
+  sim.run_for(10s);
+  first.spread.forget(bundle);
+  SpreadSim::Node& late = sim.add_node("r1");
+  EXPECT_TRUE(sim.run_until([&] { return late.spread.held(bundle)->full(); }, 40s));
+  EXPECT_DOUBLE_EQ(sim.copies_into("r1"), 2.0);
+}
+
+// Regions without anything and without a trainer, and shared storage that has it all. `mirrors` says of each
+// node of a region whether it may read that.
+struct EmptyRegions {
+  SpreadSim sim;
+  std::vector<std::string> names{"r1", "r2", "r3"};
+  std::vector<BundleId> bundles;
+
+  EmptyRegions(std::size_t regions,
+               const std::function<bool(std::size_t region, std::size_t node)>& mirrors) {
+    names.resize(regions);
+    for (std::size_t r = 0; r < regions; ++r) sim.access(names[r], 200e6, milliseconds(30 + 20 * r));
+    for (std::size_t n = 0; n < 3; ++n) {
+      for (std::size_t r = 0; r < regions; ++r) sim.add_node(names[r]).mirror = mirrors(r, n);
+    }
+    sim.run_for(200ms);
+    for (std::uint32_t i = 0; i < 6; ++i) bundles.push_back(sim.publish(64, kChunk, 1 + i / 3, i % 3));
+  }
+  bool complete(milliseconds limit) {
+    return sim.run_until(
+        [&] { return std::all_of(bundles.begin(), bundles.end(), [&](auto& b) { return sim.complete(b); }); },
+        limit);
+  }
+  double read() const {
+    double copies = 0;
+    for (auto& name : names) copies += sim.read_from_mirror(name);
+    return copies;
+  }
+  double most_into_a_region() const {
+    double most = 0;
+    for (auto& name : names) most = std::max(most, sim.read_from_mirror(name) + sim.copies_into(name));
+    return most;
+  }
+};
+
+TEST(SpreadFromMirror, RegionsThatAreEmptyAtOnceDoNotWaitForEachOther) {
+  for (std::size_t regions : {1u, 2u, 3u}) {
+    EmptyRegions w(regions, [](auto, auto) { return true; });
+    ASSERT_TRUE(w.complete(60s)) << regions << " regions";
+    EXPECT_DOUBLE_EQ(w.read(), 1.0) << "one of them reads each bundle, the others get it from there";
+    EXPECT_DOUBLE_EQ(w.most_into_a_region(), 1.0);
+  }
+}
+
+TEST(SpreadFromMirror, ARegionIsServedByTheOneNodeThatReadsTheMirror) {
+  for (std::size_t regions : {1u, 2u}) {
+    for (std::size_t reader : {0u, 1u, 2u}) {
+      EmptyRegions w(regions, [=](auto, auto node) { return node == reader; });
+      ASSERT_TRUE(w.complete(180s)) << regions << " regions, node " << reader << " reads";
+      EXPECT_LE(w.most_into_a_region(), 1.0);
+    }
+  }
+}
+
+TEST(SpreadFromMirror, ARegionWithoutAMirrorIsServedByAnotherOne) {
+  for (std::size_t reader : {0u, 1u}) {
+    EmptyRegions w(2, [=](auto region, auto) { return region == reader; });
+    ASSERT_TRUE(w.complete(120s)) << "region " << reader << " reads";
+    EXPECT_DOUBLE_EQ(w.read(), 1.0);
+    EXPECT_DOUBLE_EQ(w.most_into_a_region(), 1.0);
+  }
+}
+
 }  // namespace
 }  // namespace p2pw::testing

@@ -2,6 +2,7 @@
 #include "tests/integration/fleet.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 
 #include <fstream>
@@ -27,6 +28,32 @@ class FleetTest : public ::testing::Test {
   }
   void expect_all_serve(const std::filesystem::path& checkpoint) {
     for (const std::string& name : fleet.nodes()) EXPECT_TRUE(same_tree(checkpoint, fleet.current(name))) << name;
+  }
+  // A bit in the middle of the largest tensor file of what `current` names.
+  void rot(const std::string& name) {
+    std::filesystem::path largest;
+    for (auto& entry : std::filesystem::directory_iterator(std::filesystem::canonical(fleet.current(name)))) {
+      if (entry.path().extension() != ".safetensors") continue;
+      if (largest.empty() || entry.file_size() > std::filesystem::file_size(largest)) largest = entry.path();
+    }
+    std::fstream file(largest, std::ios::in | std::ios::out | std::ios::binary);
+    const auto at = static_cast<std::streamoff>(std::filesystem::file_size(largest) / 2);
+    file.seekg(at);
+    const char flipped = static_cast<char>(file.get() ^ 1);
+    file.seekp(at);
+    file.put(flipped);
+  }
+  // Events of the daemon with this name, from now back.
+  std::size_t events(const std::string& name, const std::string& event) {
+    const std::string log = fleet.p2pw(name, {"log"}).out, wanted = "\"event\":\"" + event + "\"";
+    std::size_t count = 0;
+    for (auto at = log.find(wanted); at != log.npos; at = log.find(wanted, at + 1)) ++count;
+    return count;
+  }
+  bool until(const std::function<bool()>& done, int seconds = 30) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+    while (!done() && std::chrono::steady_clock::now() < end) poll(nullptr, 0, 50);
+    return done();
   }
   std::filesystem::path step(int n) const { return series / ("step_000" + std::to_string(n)); }
 
@@ -104,6 +131,36 @@ TEST_F(FleetTest, SecondSeedIsBusy) {
   ASSERT_TRUE(holder->receive(answer, payload, std::chrono::seconds(10)).ok());
   ASSERT_TRUE(answer.has_pinned());
   EXPECT_EQ(fleet.p2pw("trainer", {"seed", step(0).string()}).exit_code, 7);
+}
+
+// What it makes deltas from is damaged: nothing of that reaches anybody, and the next seed goes through.
+TEST_F(FleetTest, RotInTheTrainersSlotIsFoundBySeedAndMended) {
+  make_series(series, "8MiB", 2);
+  start(1, 1);
+  for (int n = 0; n <= 1; ++n) ASSERT_EQ(fleet.seed(step(n), {"--wait-active", "100%"}).exit_code, 0);
+  ASSERT_TRUE(until([&] { return events("trainer", "caught-up") > 0; }));
+  rot("trainer");
+  ASSERT_FALSE(same_tree(step(1), fleet.current("trainer")));
+  Ran seeded = fleet.seed(step(2), {"--kind", "delta"});
+  EXPECT_EQ(seeded.exit_code, 4) << seeded.out << seeded.err;
+  EXPECT_NE(seeded.err.find("tensor slab"), seeded.err.npos) << seeded.err;
+  EXPECT_TRUE(until([&] { return events("trainer", "mended") == 1; }));
+  seeded = fleet.seed(step(2), {"--wait-active", "100%"});
+  ASSERT_EQ(seeded.exit_code, 0) << seeded.err;
+  EXPECT_EQ(seeded.json["kind"], "delta");
+  expect_all_serve(step(2));
+}
+
+TEST_F(FleetTest, TheFleetGoesBackByANewerVersion) {
+  make_series(series, "4MiB", 1);
+  start(1, 2);
+  for (int n = 0; n <= 1; ++n) ASSERT_EQ(fleet.seed(step(n), {"--wait-active", "100%"}).exit_code, 0);
+  EXPECT_EQ(fleet.p2pw("trainer", {"rollback"}).exit_code, 2) << "versions only rise";
+  Ran seeded = fleet.seed(step(0), {"--wait-active", "100%"});
+  ASSERT_EQ(seeded.exit_code, 0) << seeded.err;
+  EXPECT_EQ(seeded.json["version"], 3);
+  EXPECT_EQ(seeded.json["kind"], "delta");
+  expect_all_serve(step(0));
 }
 
 TEST_F(FleetTest, AnotherPublishersKeyIsRefused) {

@@ -58,6 +58,18 @@ class MendTest : public ::testing::Test {
       }
     }
   }
+  bool until_knows(const std::string& name, const std::string& other, std::uint64_t version,
+                   int seconds = 30) {
+    auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+    while (std::chrono::steady_clock::now() < deadline) {
+      Ran status = fleet.p2pw(name, {"status"});
+      for (auto& node : status.json["nodes"]) {
+        if (node["name"] == other && node["version_active"] == version) return true;
+      }
+      poll(nullptr, 0, 50);
+    }
+    return false;
+  }
   std::uint64_t payload_into_region(int versions) {
     std::uint64_t sum = 0;
     for (int v = 1; v <= versions; ++v) sum += fleet.payload_into(static_cast<std::uint64_t>(v))["r1"];
@@ -110,6 +122,70 @@ TEST_F(MendTest, DamagedActiveSlotIsFoundByTheCertificateAndMended) {
   EXPECT_TRUE(until_log("r1-2", "certify-failed"));
   EXPECT_TRUE(until_exact("r1-2", step(0)));
   EXPECT_TRUE(until_log("r1-2", "\"mended\""));
+}
+
+// It is down while more versions come than a region keeps by itself.
+TEST_F(MendTest, WhatANodeThatWasSeenLatelyNeedsIsKeptAndCostsNoWanByte) {
+  make_series(series, "4MiB", 7);
+  fleet.start_trainer();
+  fleet.start_node("r1", 1,
+                   [](Config& config) { config.node.bootstrap = true; });  // it hears of its region's nodes
+  fleet.start_node("r1", 2);
+  ASSERT_EQ(fleet.wait_joined(3), 3u);
+  ASSERT_EQ(fleet.seed(step(0), {"--wait-active", "100%"}).exit_code, 0);
+  ASSERT_TRUE(until_knows("r1-1", "r1-2", 1));
+  fleet.kill("r1-2");
+  for (int n = 1; n <= 7; ++n) {
+    ASSERT_EQ(fleet.seed(step(n)).exit_code, 0);
+    ASSERT_EQ(fleet.wait_active(static_cast<std::uint64_t>(n) + 1, 2), 2u);
+  }
+  ASSERT_TRUE(until_log("r1-1", "\"event\":\"caught-up\",\"version\":8"));
+  ASSERT_EQ(fleet.p2pw("r1-1", {"gc", "--apply"}).exit_code, 0);
+  Ran gc = fleet.p2pw("r1-1", {"gc"});
+  bool second = false;
+  for (auto& run : gc.json["runs"]) {
+    if (run["version"] != 2) continue;
+    second = true;
+    EXPECT_EQ(run["why"], "node r1-2 is at version 1");
+  }
+  EXPECT_TRUE(second) << gc.out;
+  const std::uint64_t before = payload_into_region(8);
+  fleet.start("r1-2");
+  EXPECT_TRUE(until_exact("r1-2", step(7)));
+  EXPECT_EQ(payload_into_region(8), before) << "it cost WAN bytes";
+}
+
+// Nobody in its region knows of it, so they drop what it lacks; the trainer has it still, and whoever took it
+// in once must not stand in the way.
+TEST_F(MendTest, WhatARegionHasDroppedComesFromTheTrainer) {
+  make_series(series, "4MiB", 7);
+  fleet.start_trainer();
+  fleet.start_node("r1", 1);
+  fleet.start_node("r1", 2);
+  ASSERT_EQ(fleet.wait_joined(3), 3u);
+  ASSERT_EQ(fleet.seed(step(0), {"--wait-active", "100%"}).exit_code, 0);
+  fleet.kill("r1-2");
+  for (int n = 1; n <= 7; ++n) {
+    ASSERT_EQ(fleet.seed(step(n)).exit_code, 0);
+    ASSERT_EQ(fleet.wait_active(static_cast<std::uint64_t>(n) + 1, 2), 2u);
+  }
+  ASSERT_TRUE(until_log("r1-1", "\"event\":\"caught-up\",\"version\":8"));
+  ASSERT_EQ(fleet.p2pw("r1-1", {"gc", "--apply"}).exit_code, 0);
+  fleet.start("r1-2");
+  EXPECT_TRUE(until_exact("r1-2", step(7), 60));
+}
+
+TEST_F(MendTest, AnAnchorBesidesADeltaStaysWithTheTrainer) {
+  make_series(series, "8MiB", 2);
+  fleet.start_trainer();
+  fleet.start_node("r1", 1);
+  ASSERT_EQ(fleet.wait_joined(2), 2u);
+  for (int n = 0; n <= 2; ++n) {
+    ASSERT_EQ(fleet.seed(step(n), {"--anchor-every", "2", "--wait-active", "100%"}).exit_code, 0);
+  }
+  ASSERT_TRUE(until_log("trainer", "\"event\":\"anchor\",\"version\":2"));
+  // The delta is a hundredth of that.
+  EXPECT_LT(fleet.payload_into(2)["r1"], 1u << 20) << "the anchor went out to a region that did not ask";
 }
 
 }  // namespace

@@ -73,45 +73,59 @@ class MirrorTest : public ::testing::Test {
     for (int n = 1; n <= versions; ++n) used += fleet.used_bytes(static_cast<std::uint64_t>(n));
   }
 
-  // Stops everything; nodes 1 to `nodes` of r1 come back with nothing but their keys, the first one as bootstrap daemon.
-  void lose_everything(int nodes, const std::string& url) {
-    for (int n = 2; n <= nodes; ++n) fleet.start_node("r1", n, with_mirror(url));
-    ASSERT_EQ(fleet.wait_joined(static_cast<std::size_t>(nodes) + 1), static_cast<std::size_t>(nodes) + 1);
-    const auto first = NodeKey::from_hex(fleet.p2pw("r1-1", {"status"}).json["node"].get<std::string>());
+  // Stops everything; nodes 1 to `nodes` of the regions come back with nothing but their keys, the first one
+  // of each as bootstrap daemon. `mirrors`: whether a node has the mirror then.
+  void lose_everything(int nodes, const std::string& url, int regions = 1,
+                       const std::function<bool(int region, int node)>& mirrors = nullptr) {
+    for (int r = 1; r <= regions; ++r) {
+      for (int n = r == 1 ? 2 : 1; n <= nodes; ++n) fleet.start_node(region(r), n, with_mirror(url));
+    }
+    const auto followers = static_cast<std::size_t>(nodes * regions) + 1;
+    ASSERT_EQ(fleet.wait_joined(followers), followers);
+    std::vector<BootstrapConfig> first;
+    for (int r = 1; r <= regions; ++r) {
+      const Ran status = fleet.p2pw(region(r) + "-1", {"status"});
+      first.push_back({fleet.address(region(r), 1), kDefaultLinkPort,
+                       NodeKey::from_hex(status.json["node"].get<std::string>()), *Region::parse(region(r)),
+                       false});
+    }
     fleet.stop_all();
-    for (int n = 1; n <= nodes; ++n) {
-      const std::string name = "r1-" + std::to_string(n);
-      fs::remove_all(fleet.folder(name) / "state" / "channels");
-      fleet.configure(name, with_mirror(url));
-      fleet.configure(name, [&](Config& config) {
-        config.node.bootstrap = n == 1;
-        if (n > 1) config.bootstrap.push_back({fleet.address("r1", 1), kDefaultLinkPort, first, config.node.region, false});
-        config.listen.advertise = config.listen.address;
-      });
+    for (int r = 1; r <= regions; ++r) {
+      for (int n = 1; n <= nodes; ++n) {
+        const std::string name = region(r) + "-" + std::to_string(n);
+        fs::remove_all(fleet.folder(name) / "state" / "channels");
+        if (!mirrors || mirrors(r, n)) fleet.configure(name, with_mirror(url));
+        fleet.configure(name, [&](Config& config) {
+          if (mirrors && !mirrors(r, n)) config.mirror = {};
+          config.node.bootstrap = n == 1;
+          for (int other = 1; other <= regions; ++other) {
+            const bool seeks = n == 1 ? other != r : other == r;
+            if (seeks) config.bootstrap.push_back(first[static_cast<std::size_t>(other - 1)]);
+          }
+          config.listen.advertise = config.listen.address;
+        });
+      }
     }
   }
-  void start_region(int nodes) {
-    for (int n = 1; n <= nodes; ++n) fleet.start("r1-" + std::to_string(n));
+  static std::string region(int number) { return "r" + std::to_string(number); }
+  void start_region(int nodes, int number = 1) {
+    for (int n = 1; n <= nodes; ++n) fleet.start(region(number) + "-" + std::to_string(n));
   }
-  bool region_serves(int nodes, std::uint64_t version, const fs::path& checkpoint) {
-    return until([&] {
-             for (int n = 1; n <= nodes; ++n) {
-               if (active_on("r1-" + std::to_string(n)) != version) return false;
-             }
-             return true;
-           }) &&
-           [&] {
-             for (int n = 1; n <= nodes; ++n) {
-               if (!same_tree(checkpoint, fleet.current("r1-" + std::to_string(n)))) return false;
-             }
-             return true;
-           }();
+  bool region_serves(int nodes, std::uint64_t version, const fs::path& checkpoint, int number = 1) {
+    auto each = [&](const std::function<bool(const std::string&)>& is_so) {
+      for (int n = 1; n <= nodes; ++n) {
+        if (!is_so(region(number) + "-" + std::to_string(n))) return false;
+      }
+      return true;
+    };
+    return until([&] { return each([&](auto& name) { return active_on(name) == version; }); }) &&
+           each([&](auto& name) { return same_tree(checkpoint, fleet.current(name)); });
   }
   // Payload of bundles that the region has taken from the mirror.
-  std::uint64_t read_from_mirror(int nodes) {
+  std::uint64_t read_from_mirror(int nodes, int number = 1) {
     std::uint64_t total = 0;
     for (int n = 1; n <= nodes; ++n) {
-      Ran status = fleet.p2pw("r1-" + std::to_string(n), {"status"});
+      Ran status = fleet.p2pw(region(number) + "-" + std::to_string(n), {"status"});
       if (status.exit_code == 0) total += status.json["mirror"]["chunk_bytes_read"].get<std::uint64_t>();
     }
     return total;
@@ -197,6 +211,34 @@ TEST_F(MirrorTest, AFreshRegionStartsFromTheFolderWithoutATrainerAtOneCopy) {
   lose_everything(3, folder_url());
   start_region(3);
   EXPECT_TRUE(region_serves(3, 3, step(2)));
+  EXPECT_EQ(read_from_mirror(3), used);
+}
+
+TEST_F(MirrorTest, TwoRegionsThatStartEmptyAtTheSameTimeServeEachOtherAtOneCopy) {
+  fs::create_directories(mirror());
+  publish(folder_url(), 2);
+  lose_everything(2, folder_url(), 2);
+  start_region(2, 1);
+  start_region(2, 2);
+  EXPECT_TRUE(region_serves(2, 2, step(1), 1));
+  EXPECT_TRUE(region_serves(2, 2, step(1), 2));
+  std::map<std::string, std::uint64_t> came{{"r1", read_from_mirror(2, 1)}, {"r2", read_from_mirror(2, 2)}};
+  EXPECT_LT(came["r1"] + came["r2"], 2 * used) << "both have read all of it";
+  for (std::uint64_t version : {1, 2}) {
+    auto over_links = fleet.payload_into(version);
+    came["r1"] += over_links["r1"];
+    came["r2"] += over_links["r2"];
+  }
+  EXPECT_EQ(came["r1"], used);
+  EXPECT_EQ(came["r2"], used);
+}
+
+TEST_F(MirrorTest, ARegionIsServedByTheOneNodeThatHasTheMirror) {
+  fs::create_directories(mirror());
+  publish(folder_url(), 2);
+  lose_everything(3, folder_url(), 1, [](int, int node) { return node == 3; });
+  start_region(3);
+  EXPECT_TRUE(region_serves(3, 2, step(1)));
   EXPECT_EQ(read_from_mirror(3), used);
 }
 

@@ -29,6 +29,7 @@ SpreadSim::Node& SpreadSim::add_node(const std::string& region, bool trainer) {
 void SpreadSim::tick_later(Node& node) {
   schedule(now_ + milliseconds(100), [this, &node] {
     if (node.up()) node.spread.tick();
+    if (node.up() && node.mirror) look_at_mirror(node);
     tick_later(node);
   });
 }
@@ -216,6 +217,39 @@ void SpreadSim::swarm(Node& from, const BundleId& bundle, ChunkIndex chunk) {
   }
 }
 
+// As MirrorReader does.
+void SpreadSim::look_at_mirror(Node& node) {
+  const MirrorPatience patience;
+  constexpr std::size_t kAtOnce = 32;
+  for (auto& dry : node.spread.intake().dry()) {
+    if (now_ - dry.since < chunk_patience(dry.hope, patience)) continue;
+    node.spread.draw(dry.bundle);
+    for (auto c = dry.missing.first(); c && node.reading.size() < kAtOnce;
+         c = dry.missing.first(c->value() + 1)) {
+      read_mirror(node, dry.bundle, *c);
+    }
+  }
+  for (auto& quiet : node.spread.intake().quiet()) {
+    auto line =
+        gateway_succession(bundles_.at(quiet.bundle).place, node.self_.region, node.members_, nodes_.size());
+    auto place = static_cast<std::size_t>(std::find(line.begin(), line.end(), node.key()) - line.begin());
+    const bool turn =
+        turn_has_come(now_, quiet.since, claim_patience(quiet.hope, patience), place, patience.turn);
+    if (turn) node.spread.claim(quiet.bundle);
+  }
+}
+
+void SpreadSim::read_mirror(Node& node, const BundleId& bundle, ChunkIndex chunk) {
+  if (!node.reading.emplace(bundle, chunk).second) return;
+  mirror_read_[node.region()] += bundles_.at(bundle).bytes_of(chunk);
+  schedule(now_ + milliseconds(500), [this, &node, bundle, chunk] {
+    node.reading.erase({bundle, chunk});
+    if (!node.up()) return;
+    node.spread.swarm_chunk(bundle, chunk);
+    swarm(node, bundle, chunk);
+  });
+}
+
 void SpreadSim::kill(Node& node) {
   node.alive = false;
   schedule(now_ + milliseconds(200), [this] { refresh_members(); });
@@ -276,17 +310,24 @@ bool SpreadSim::complete(const BundleId& bundle) {
   return true;
 }
 
-double SpreadSim::copies_into(const std::string& region) const {
+double SpreadSim::copies(std::uint64_t bytes) const {
   std::uint64_t total = 0;
   for (auto& [id, facts] : bundles_) total += facts.used_bytes;
+  return static_cast<double>(bytes) / static_cast<double>(total);
+}
+
+double SpreadSim::copies_into(const std::string& region) const {
   auto it = sent_into_.find(region);
-  return it == sent_into_.end() ? 0 : static_cast<double>(it->second) / static_cast<double>(total);
+  return it == sent_into_.end() ? 0 : copies(it->second);
+}
+
+double SpreadSim::read_from_mirror(const std::string& region) const {
+  auto it = mirror_read_.find(region);
+  return it == mirror_read_.end() ? 0 : copies(it->second);
 }
 
 double SpreadSim::trainer_copies() const {
-  std::uint64_t total = 0;
-  for (auto& [id, facts] : bundles_) total += facts.used_bytes;
-  return static_cast<double>(trainer_sent_) / static_cast<double>(total);
+  return copies(trainer_sent_);
 }
 
 }  // namespace p2pw::testing

@@ -8,6 +8,7 @@
 #include <memory>
 #include <queue>
 
+#include "daemon/mirror/mirror_plan.h"
 #include "daemon/spread/spread.h"
 
 namespace p2pw::testing {
@@ -46,6 +47,7 @@ class SpreadSim {
 
   double copies_into(const std::string& region) const;  // payload sent towards the region / payload of all bundles
   double trainer_copies() const;
+  double read_from_mirror(const std::string& region) const;  // likewise
   double seconds() const { return std::chrono::duration<double>(now_.time_since_epoch()).count(); }
   std::vector<std::unique_ptr<Node>>& nodes() { return nodes_; }
   Node* find(const NodeKey& key);
@@ -69,6 +71,9 @@ class SpreadSim {
   void deliver_chunk(Node& from, Node& to, const BundleId& bundle, ChunkIndex chunk, Epoch epoch);
   void learn(Node& node, const BundleFacts& facts, bool fresh);
   void swarm(Node& from, const BundleId& bundle, ChunkIndex chunk);
+  void look_at_mirror(Node& node);
+  void read_mirror(Node& node, const BundleId& bundle, ChunkIndex chunk);
+  double copies(std::uint64_t bytes) const;
 
   SpreadOptions options_;
   SteadyTime now_{};
@@ -78,6 +83,7 @@ class SpreadSim {
   std::map<std::string, Access> accesses_;
   std::map<BundleId, BundleFacts> bundles_;
   std::map<std::string, std::uint64_t> sent_into_;
+  std::map<std::string, std::uint64_t> mirror_read_;
   std::uint64_t trainer_sent_ = 0;
   std::uint64_t next_bundle_ = 1;
 };
@@ -106,6 +112,9 @@ class SpreadSim::Node : public SpreadWorld {
   // Its own cable, each way; 0: as fast as anything. Set before anything is published.
   double cable_bits = 0;
   SteadyTime cable_up_free{}, cable_down_free{};
+  // It reads shared storage, which has every bundle that was published.
+  bool mirror = false;
+  std::set<std::pair<BundleId, ChunkIndex>> reading;
   bool alive = true, hung = false, was_suspect = false;
   SteadyTime hung_at{};
   std::vector<std::string> notes;
