@@ -52,7 +52,7 @@ std::size_t ChannelMirror::writing_place() const {
   std::set<Region> regions;
   bool trainer = false;
   for (const Member& member : node_.roster().members()) {
-    if (!member.trainer) regions.insert(member.region);
+    if (!member.trainer && member.follows.has(follower_.channel())) regions.insert(member.region);
     trainer = trainer || (member.trainer && !member.suspect);
   }
   const auto at = static_cast<std::size_t>(std::distance(regions.begin(), regions.find(self.region)));
@@ -108,7 +108,9 @@ void ChannelMirror::claim_quiet(std::chrono::milliseconds patience, std::chrono:
   const Member& self = node_.roster().self();
   // While there is somebody outside, whoever is to take the bundle in may only be waiting for its turn.
   const auto& members = node_.roster().members();
-  auto outside = [&](const Member& m) { return !m.suspect && (m.trainer || m.region != self.region); };
+  auto outside = [&](const Member& m) {
+    return !m.suspect && m.follows.has(follower_.channel()) && (m.trainer || m.region != self.region);
+  };
   if (self.trainer || std::any_of(members.begin(), members.end(), outside)) return;
   for (const Intake::Quiet& quiet : node_.spread().intake().quiet()) {
     auto bundle = follower_.bundles().find(quiet.bundle);

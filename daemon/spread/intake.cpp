@@ -80,18 +80,18 @@ bool Intake::is_gateway(const BundleId& bundle) const {
   return lease && lease->holder == world_.self().key;
 }
 
-std::vector<NodeKey> Intake::neighbours() const {
+std::vector<NodeKey> Intake::neighbours(const Channel& channel) const {
   std::vector<NodeKey> out;
   for (const Member& m : world_.members()) {
     if (m.trainer || m.suspect || m.region != world_.self().region || m.key == world_.self().key) continue;
-    if (world_.linked(m.key)) out.push_back(m.key);
+    if (m.follows.has(channel) && world_.linked(m.key)) out.push_back(m.key);
   }
   return out;
 }
 
 void Intake::announce(const Entry& entry) {
   auto message = announce_message(entry.bundle.id, {world_.self().key, entry.epoch});
-  for (const NodeKey& key : neighbours()) world_.send(key, message);
+  for (const NodeKey& key : neighbours(entry.bundle.place.channel)) world_.send(key, message);
 }
 
 void Intake::decline(const NodeKey& upstream, const Entry& entry, const Lease& served_by) {
@@ -134,7 +134,7 @@ void Intake::begin(Entry& entry, Epoch at_least) {
   entry.epoch = std::max(is_gateway(entry.bundle.id) ? floor : floor.next(), at_least);
   region_.hear(entry.bundle.id, {world_.self().key, entry.epoch});
   entry.region_held = ChunkSet(entry.bundle.chunks);
-  auto peers = neighbours();
+  auto peers = neighbours(entry.bundle.place.channel);
   entry.awaited = std::set<NodeKey>(peers.begin(), peers.end());
   entry.upstream.reset();
   enter(entry, State::polling);
@@ -269,7 +269,7 @@ void Intake::peer_up(const NodeKey& peer) {
   for (const Member& m : world_.members()) {
     if (m.key != peer || m.region != world_.self().region) continue;
     for (auto& [id, entry] : entries_) {
-      if (is_gateway(id) && entry.state != State::done) {
+      if (is_gateway(id) && entry.state != State::done && m.follows.has(entry.bundle.place.channel)) {
         world_.send(peer, announce_message(id, {world_.self().key, entry.epoch}));
       }
     }
@@ -299,7 +299,8 @@ std::vector<NodeKey> Intake::upstreams(const Entry& entry) const {
   // Then whoever is nearest; the trainer among them.
   std::vector<const Member*> rest;
   for (const Member& m : world_.members()) {
-    if (!m.suspect && (m.trainer || m.region != self.region)) rest.push_back(&m);
+    const bool outside = m.trainer || m.region != self.region;
+    if (!m.suspect && outside && m.follows.has(entry.bundle.place.channel)) rest.push_back(&m);
   }
   std::stable_sort(rest.begin(), rest.end(), [&](const Member* a, const Member* b) {
     if (at == 0 && a->trainer != b->trainer) return a->trainer;

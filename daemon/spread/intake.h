@@ -100,7 +100,7 @@ class Intake {
   SteadyTime last_sign(const Entry& entry) const;
   void enter(Entry& entry, State state);
   void step(Entry& entry);
-  std::vector<NodeKey> neighbours() const;
+  std::vector<NodeKey> neighbours(const Channel& channel) const;
 
   SpreadWorld& world_;
   const SpreadOptions& options_;
