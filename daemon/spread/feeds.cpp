@@ -236,25 +236,42 @@ void Feeds::settle(Feed& feed) {
   }
 }
 
+Feeds::Order Feeds::last_of(const Channel& channel) {
+  BundleId last;
+  last.data.fill(0xff);
+  return {channel, Kind::anchor, Version(UINT64_MAX), BundleIndex(UINT32_MAX), last};
+}
+
+// The oldest feed of each channel's first few gateways; among them, the lane that got least so far is the next one.
+std::map<Feeds::Lane, Feeds::Feed*> Feeds::heads_of(RegionFeeds& region, std::uint64_t& slack) const {
+  std::map<Lane, Feed*> heads;
+  for (auto it = region.open.begin(); it != region.open.end();) {
+    const auto end = region.open.upper_bound(last_of(it->first.channel));
+    for (std::size_t gateways = 0; it != end && gateways < options_.parallel_gateways; ++it) {
+      Feed& feed = *it->second;
+      if (feed.state != State::flowing || heads.contains(lane_of(feed)) || sendable(feed).none()) continue;
+      heads.emplace(lane_of(feed), &feed);
+      slack = std::max<std::uint64_t>(slack, feed.bundle.chunk_bytes);
+      ++gateways;
+    }
+    it = end;
+  }
+  return heads;
+}
+
 void Feeds::pump(RegionFeeds& region) {
   for (;;) {
-    // The oldest feed of each of the first few gateways; among them, the gateway that got least so far.
-    std::map<NodeKey, Feed*> heads;
     std::uint64_t slack = 0;
-    for (auto& [order, feed] : region.open) {
-      if (feed->state != State::flowing || heads.contains(feed->lease.holder)) continue;
-      if (sendable(*feed).none()) continue;
-      heads.emplace(feed->lease.holder, feed);
-      slack = std::max<std::uint64_t>(slack, feed->bundle.chunk_bytes);
-      if (heads.size() >= options_.parallel_gateways) break;
-    }
+    const auto heads = heads_of(region, slack);
     if (heads.empty() || !region.credit.may_send(slack)) return;
     // A gateway that has stopped must not swallow the shares of the others.
-    std::uint64_t share = (region.credit.window() + slack) / heads.size();
+    std::set<NodeKey> gateways;
+    for (auto& [lane, feed] : heads) gateways.insert(lane.second);
+    std::uint64_t share = (region.credit.window() + slack) / gateways.size();
     Feed* next = nullptr;
-    for (auto& [gateway, feed] : heads) {
-      if (in_flight_to(region, gateway) >= share) continue;
-      if (!next || region.turn[gateway] < region.turn[next->lease.holder]) next = feed;
+    for (auto& [lane, feed] : heads) {
+      if (in_flight_to(region, lane.second) >= share) continue;
+      if (!next || region.turn[lane] < region.turn[lane_of(*next)]) next = feed;
     }
     if (!next || !send_next(region, *next)) return;
   }
@@ -284,10 +301,10 @@ bool Feeds::send_next(RegionFeeds& region, Feed& feed) {
   feed.wanted.remove(chunk);
   feed.in_flight[chunk.value()] = {now, bytes};
   region.credit.sent(bytes, now);
-  // A gateway that comes late does not get everything until it has caught up with the others.
+  // A lane that comes late does not get everything until it has caught up with the others.
   std::uint64_t most = 0;
   for (auto& [key, sent] : region.turn) most = std::max(most, sent);
-  auto& turn = region.turn[feed.lease.holder];
+  auto& turn = region.turn[lane_of(feed)];
   turn = std::max(turn, most > (4u << 20) ? most - (4u << 20) : 0) + bytes;
   counters_[feed.region].chunks_sent += 1;
   counters_[feed.region].bytes_sent += bytes;
@@ -304,7 +321,7 @@ void Feeds::peer_lost(const NodeKey& peer) {
       unassign(region, *feed, "lost");
       touched = true;
     }
-    region.turn.erase(peer);
+    std::erase_if(region.turn, [&](const auto& entry) { return entry.first.second == peer; });
     if (!touched) continue;
     for (auto& [order, feed] : region.open) {
       if (feed->state == State::unassigned) assign(*feed);
@@ -410,7 +427,7 @@ bool Feeds::some_gateway_idles(const RegionFeeds& region) const {
   std::set<NodeKey> laden;
   for (auto& [order, feed] : region.open) laden.insert(feed->lease.holder);
   for (const Member& m : world_.members()) {
-    if (!m.trainer && m.region != any.region) return false;
+    if (!m.trainer && m.region != any.region && m.follows.has(any.bundle.place.channel)) return false;
   }
   for (const NodeKey& key : gateway_succession(any.bundle.place, any.region, world_.members(), options_.candidates)) {
     if (!laden.contains(key) && answers(key) && !region.pace.slow(key, world_.now())) return true;

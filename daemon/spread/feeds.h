@@ -83,28 +83,33 @@ class Feeds {
     SteadyTime progress{};
     SteadyTime changed{};
   };
-  // Oldest version first, deltas before anchors, then bundle order.
+  // Of each channel: oldest version first, deltas before anchors, then bundle order.
   struct Order {
+    Channel channel;
     Kind kind;
     Version version;
     BundleIndex index;
     BundleId id;
     auto operator<=>(const Order& o) const {
-      return std::tie(o.kind, version, index, id) <=> std::tie(kind, o.version, o.index, o.id);
+      return std::tie(channel, o.kind, version, index, id) <=> std::tie(o.channel, kind, o.version, o.index, o.id);
     }
     bool operator==(const Order& o) const = default;
   };
+  // No channel waits for another one's versions: each has its own lane to each gateway.
+  using Lane = std::pair<Channel, NodeKey>;
+  static Lane lane_of(const Feed& feed) { return {feed.bundle.place.channel, feed.lease.holder}; }
   struct RegionFeeds {
     Credit credit;
     std::map<Order, Feed> feeds;
     // Those that are not done. Done ones stay for as long as their bundle is kept, which is many; every chunk looks here.
     std::map<Order, Feed*> open;
-    std::map<NodeKey, std::uint64_t> turn;  // bytes sent to each gateway, for fairness
+    std::map<Lane, std::uint64_t> turn;  // bytes sent, for fairness
     SteadyTime heard{};                     // last acknowledgement of anybody there
     GatewayPace pace;
   };
 
-  static Order order_of(const BundleFacts& b) { return {b.kind, b.version, b.place.index, b.id}; }
+  static Order order_of(const BundleFacts& b) { return {b.place.channel, b.kind, b.version, b.place.index, b.id}; }
+  static Order last_of(const Channel& channel);  // not before any feed of the channel
   static const char* name_of(State state);
   Feed* find(const BundleId& bundle, const Region& region);
   Feed* find_by_gateway(const BundleId& bundle, const NodeKey& gateway, Region* region);
@@ -117,6 +122,7 @@ class Feeds {
   void relieve(RegionFeeds& region, const NodeKey& gateway);
   void recall_when_drained(Feed& feed);
   void pump(RegionFeeds& region);
+  std::map<Lane, Feed*> heads_of(RegionFeeds& region, std::uint64_t& slack) const;
   std::uint64_t in_flight_to(const RegionFeeds& region, const NodeKey& gateway) const;
   static ChunkSet sendable(const Feed& feed);  // wanted there, and held here
   bool send_next(RegionFeeds& region, Feed& feed);
