@@ -320,9 +320,9 @@ void Node::want_meta(const BundleId& bundle, bool far) {
   for (const NodeKey& peer : peers) hub_->send(peer, message);
 }
 
-// A record goes only to who follows its channel, and enters a region once: its maker and whoever hears it from another region hand it to every node of their own;
-// the maker also to one entry node of each other region. A seal is handed to the other regions by every entry node, so
-// that a trainer that dies while sending it leaves no region without.
+// A record goes only to who follows its channel, and enters a region once: its maker and whoever hears it from another
+// region hand it to every node of their own; the maker also to one entry node of each other region. A seal is handed to
+// the other regions by every entry node, so that a trainer that dies while sending it leaves no region without.
 void Node::forward_record(const VerifiedRecord& record, const NodeKey* from) {
   wire::LinkMessage message;
   message.mutable_records()->add_envelopes(std::string(as_text(record.envelope())));

@@ -1,9 +1,9 @@
 // The region's members as the swarm sees them, and the rule who dials whom.
 //
-// Among those that share a bundle: up to kMesh nodes, everybody is connected to everybody. In a larger region, each bundle has kRings rings
-// (all nodes in the order of a hash of bundle, ring and key), and a node dials the one that follows it in
-// each: every node then has about 2 kRings neighbours, and a chunk reaches the last of a thousand in three or
-// four hops. Of two nodes that would dial each other, the one with the smaller key does: connections that
+// Among those that share a bundle: up to kMesh nodes, everybody is connected to everybody. In a larger region,
+// each bundle has kRings rings (all nodes in the order of a hash of bundle, ring and key), and a node dials the
+// one that follows it in each: every node then has about 2 kRings neighbours, and a chunk reaches the last of a
+// thousand in three or four hops. Of two nodes that would dial each other, the one with the smaller key does: connections that
 // cross would both be closed by libtorrent as duplicates. The other side dials only in answer to a dial that
 // it had to refuse.
 //
