@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kSlabsInFlight = 4;  // for each worker
 constexpr auto kStopPoll = 50ms;
 constexpr std::size_t kSampleSlabs = 12;
-constexpr std::uint32_t kSampleBytes = 1u << 20;  // of each: the first bundle waits for the answer
+constexpr std::uint32_t kSampleBytes = 256u << 10;  // of each: the first bundle waits for the answer
 constexpr double kSurelySmaller = 0.3;            // of the tensors themselves: no anchor gets there
 constexpr double kClearlySmaller = 0.8;  // of the anchor
 

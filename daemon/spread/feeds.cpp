@@ -28,28 +28,15 @@ wire::LinkMessage refuse_message(const BundleId& bundle, const Lease& lease) {
 
 }  // namespace
 
-const char* Feeds::name_of(State state) {
-  switch (state) {
-    case State::unassigned: return "unassigned";
-    case State::waiting: return "waiting";
-    case State::flowing: return "flowing";
-    case State::draining: return "draining";
-    case State::recalled: return "recalled";
-    case State::done: return "done";
-    case State::declined: return "declined";
-  }
-  return "";
-}
-
-Feeds::Feed* Feeds::find(const BundleId& bundle, const Region& region) {
+Feed* Feeds::find(const BundleId& bundle, const Region& region) {
   auto r = regions_.find(region);
   auto f = facts_.find(bundle);
   if (r == regions_.end() || f == facts_.end()) return nullptr;
-  auto it = r->second.feeds.find(order_of(f->second));
+  auto it = r->second.feeds.find(RegionFeeds::Order::of(f->second));
   return it == r->second.feeds.end() ? nullptr : &it->second;
 }
 
-Feeds::Feed* Feeds::find_by_gateway(const BundleId& bundle, const NodeKey& gateway, Region* region) {
+Feed* Feeds::find_by_gateway(const BundleId& bundle, const NodeKey& gateway, Region* region) {
   auto regions = of_bundle_.find(bundle);
   if (regions == of_bundle_.end()) return nullptr;
   for (const Region& r : regions->second) {
@@ -74,11 +61,11 @@ void Feeds::start(const BundleFacts& bundle, const Region& region, const ChunkSe
     assign(*feed);
     return;
   }
-  auto [it, inserted] = regions_.try_emplace(region, RegionFeeds{Credit(options_.credit), {}, {}, {}, {}, {}});
+  auto [it, inserted] = regions_.try_emplace(region, RegionFeeds(options_.credit));
   facts_.emplace(bundle.id, bundle);
   of_bundle_[bundle.id].insert(region);
-  Feed& feed = it->second.feeds[order_of(bundle)];
-  it->second.open[order_of(bundle)] = &feed;
+  Feed& feed = it->second.feeds[RegionFeeds::Order::of(bundle)];
+  it->second.open[RegionFeeds::Order::of(bundle)] = &feed;
   feed.bundle = bundle;
   feed.region = region;
   feed.held = held;
@@ -98,16 +85,18 @@ bool Feeds::answers(const NodeKey& gateway) const {
   return manners == manners_.end() || manners->second.shunned_until <= world_.now();
 }
 
-// A slow one only when there is no other. Nobody when nobody would answer: better to wait for news than to send chunks.
+// One that rests only when there is no other. Nobody when nobody would answer: better to wait for news than
+// to send chunks.
 std::optional<NodeKey> Feeds::choose_gateway(const Feed& feed) const {
   const GatewayPace& pace = regions_.at(feed.region).pace;
-  std::optional<NodeKey> slow;
-  for (const NodeKey& key : gateway_succession(feed.bundle.place, feed.region, world_.members(), options_.candidates)) {
+  std::optional<NodeKey> resting;
+  for (const NodeKey& key :
+       gateway_succession(feed.bundle.place, feed.region, world_.members(), options_.candidates)) {
     if (!answers(key)) continue;
-    if (!pace.slow(key, world_.now())) return key;
-    if (!slow) slow = key;
+    if (!pace.rests(key, world_.now())) return key;
+    if (!resting) resting = key;
   }
-  return slow;
+  return resting;
 }
 
 void Feeds::assign(Feed& feed) {
@@ -130,18 +119,15 @@ void Feeds::assign(Feed& feed) {
 }
 
 void Feeds::unassign(RegionFeeds& region, Feed& feed, const char* why) {
-  for (auto& [chunk, flight] : feed.in_flight) {
-    region.credit.lost(flight.bytes);
-    counters_[feed.region].lost_bytes += flight.bytes;
-    feed.wanted.add(ChunkIndex(chunk));
-  }
-  feed.in_flight.clear();
+  for (auto& [chunk, flight] : feed.in_flight) feed.wanted.add(ChunkIndex(chunk));
+  counters_[feed.region].lost_bytes += region.lose(feed);
   world_.cut_queue(feed.lease.holder, feed.bundle.id);
   leases_.revoke(feed.bundle.id, feed.region, feed.lease.holder);
   feed.state = State::unassigned;
   feed.fresh = false;
   feed.changed = world_.now();
-  world_.note(feed.bundle.id, "lease-lost", feed.region.str() + " by " + feed.lease.holder.short_hex() + ": " + why);
+  world_.note(feed.bundle.id, "lease-lost",
+              feed.region.str() + " by " + feed.lease.holder.short_hex() + ": " + why);
 }
 
 void Feeds::asked(const BundleFacts& bundle, const Member& asker, Epoch seen, const ChunkSet& missing,
@@ -154,17 +140,15 @@ void Feeds::asked(const BundleFacts& bundle, const Member& asker, Epoch seen, co
   }
   start(bundle, asker.region, held, false);
   Feed& feed = *find(bundle.id, asker.region);
-  RegionFeeds& region = regions_[asker.region];
+  RegionFeeds& region = regions_.at(asker.region);
   if (feed.lease.holder != asker.key || feed.lease.epoch != answer.lease.epoch) {
     // What is on its way to an earlier holder is lost; what is on its way to this one still arrives.
-    if (feed.lease.holder != asker.key) {
-      for (auto& [chunk, flight] : feed.in_flight) region.credit.lost(flight.bytes);
-      feed.in_flight.clear();
-    }
+    if (feed.lease.holder != asker.key) region.lose(feed);
     feed.lease = answer.lease;
     ++counters_[asker.region].leases_granted;
-    world_.note(bundle.id, "lease", asker.region.str() + " to " + asker.key.short_hex() + " epoch " +
-                                        std::to_string(answer.lease.epoch.value()));
+    world_.note(bundle.id, "lease",
+                asker.region.str() + " to " + asker.key.short_hex() + " epoch " +
+                    std::to_string(answer.lease.epoch.value()));
   }
   world_.introduce(asker.key, bundle.id);
   world_.send(asker.key, grant_message(bundle.id, feed.lease.epoch, false));
@@ -172,7 +156,7 @@ void Feeds::asked(const BundleFacts& bundle, const Member& asker, Epoch seen, co
   feed.wanted = missing;
   for (auto& [chunk, flight] : feed.in_flight) feed.wanted.remove(ChunkIndex(chunk));
   feed.state = State::flowing;
-  region.open[order_of(bundle)] = &feed;
+  region.open[RegionFeeds::Order::of(bundle)] = &feed;
   feed.changed = feed.progress = world_.now();
   settle(feed);
   pump(region);
@@ -183,13 +167,13 @@ void Feeds::declined(const NodeKey& gateway, const BundleId& bundle) {
   Feed* feed = find_by_gateway(bundle, gateway, &region);
   if (!feed || feed->state == State::done) return;
   bool recalled = feed->state == State::recalled;
-  unassign(regions_[region], *feed, recalled ? "slow" : "served by another upstream");
+  unassign(regions_.at(region), *feed, recalled ? "slow" : "served by another upstream");
   if (!recalled) {
     feed->state = State::declined;
     return;
   }
   assign(*feed);
-  pump(regions_[region]);
+  pump(regions_.at(region));
 }
 
 void Feeds::chunk_held(const BundleId& bundle, ChunkIndex chunk) {
@@ -198,7 +182,7 @@ void Feeds::chunk_held(const BundleId& bundle, ChunkIndex chunk) {
   for (const Region& r : regions->second) {
     if (Feed* feed = find(bundle, r)) {
       feed->held.add(chunk);
-      pump(regions_[r]);
+      pump(regions_.at(r));
     }
   }
 }
@@ -215,14 +199,8 @@ void Feeds::acked(const NodeKey& gateway, const BundleId& bundle, ChunkIndex chu
   }
   auto it = feed->in_flight.find(chunk.value());
   if (it == feed->in_flight.end()) return;
-  RegionFeeds& region = regions_[name];
-  region.heard = world_.now();
-  region.pace.acked(gateway, it->second.bytes);
-  region.credit.acked(it->second.bytes, world_.now(),
-                      std::chrono::duration_cast<microseconds>(world_.now() - it->second.at), world_.round_trip(gateway));
-  feed->in_flight.erase(it);
-  ++feed->acked;
-  feed->progress = world_.now();
+  RegionFeeds& region = regions_.at(name);
+  region.note_acked(*feed, it, world_.now(), world_.round_trip(gateway));
   settle(*feed);
   recall_when_drained(*feed);
   pump(region);
@@ -232,82 +210,22 @@ void Feeds::settle(Feed& feed) {
   if (feed.state == State::flowing && feed.wanted.none() && feed.in_flight.empty()) {
     feed.state = State::done;
     feed.changed = world_.now();
-    regions_[feed.region].open.erase(order_of(feed.bundle));
+    regions_.at(feed.region).open.erase(RegionFeeds::Order::of(feed.bundle));
   }
-}
-
-Feeds::Order Feeds::last_of(const Channel& channel) {
-  BundleId last;
-  last.data.fill(0xff);
-  return {channel, Kind::anchor, Version(UINT64_MAX), BundleIndex(UINT32_MAX), last};
-}
-
-// The oldest feed of each channel's first few gateways; among them, the lane that got least so far is the next one.
-std::map<Feeds::Lane, Feeds::Feed*> Feeds::heads_of(RegionFeeds& region, std::uint64_t& slack) const {
-  std::map<Lane, Feed*> heads;
-  for (auto it = region.open.begin(); it != region.open.end();) {
-    const auto end = region.open.upper_bound(last_of(it->first.channel));
-    for (std::size_t gateways = 0; it != end && gateways < options_.parallel_gateways; ++it) {
-      Feed& feed = *it->second;
-      if (feed.state != State::flowing || heads.contains(lane_of(feed)) || sendable(feed).none()) continue;
-      heads.emplace(lane_of(feed), &feed);
-      slack = std::max<std::uint64_t>(slack, feed.bundle.chunk_bytes);
-      ++gateways;
-    }
-    it = end;
-  }
-  return heads;
 }
 
 void Feeds::pump(RegionFeeds& region) {
-  for (;;) {
-    std::uint64_t slack = 0;
-    const auto heads = heads_of(region, slack);
-    if (heads.empty() || !region.credit.may_send(slack)) return;
-    // A gateway that has stopped must not swallow the shares of the others.
-    std::set<NodeKey> gateways;
-    for (auto& [lane, feed] : heads) gateways.insert(lane.second);
-    std::uint64_t share = (region.credit.window() + slack) / gateways.size();
-    Feed* next = nullptr;
-    for (auto& [lane, feed] : heads) {
-      if (in_flight_to(region, lane.second) >= share) continue;
-      if (!next || region.turn[lane] < region.turn[lane_of(*next)]) next = feed;
-    }
-    if (!next || !send_next(region, *next)) return;
+  while (Feed* next = region.next(options_.parallel_gateways, world_.now())) {
+    if (!send_next(region, *next)) return;
   }
-}
-
-std::uint64_t Feeds::in_flight_to(const RegionFeeds& region, const NodeKey& gateway) const {
-  std::uint64_t bytes = 0;
-  for (auto& [order, feed] : region.open) {
-    if (feed->lease.holder != gateway) continue;
-    for (auto& [chunk, flight] : feed->in_flight) bytes += flight.bytes;
-  }
-  return bytes;
-}
-
-ChunkSet Feeds::sendable(const Feed& feed) {
-  ChunkSet chunks = feed.wanted;
-  chunks &= feed.held;
-  return chunks;
 }
 
 bool Feeds::send_next(RegionFeeds& region, Feed& feed) {
-  ChunkIndex chunk = *sendable(feed).first();
+  ChunkIndex chunk = *feed.sendable().first();
   if (!world_.send_chunk(feed.lease.holder, feed.bundle.id, chunk, feed.lease.epoch)) return false;
-  std::uint32_t bytes = feed.bundle.bytes_of(chunk);
-  auto now = world_.now();
-  if (feed.in_flight.empty()) feed.progress = now;
-  feed.wanted.remove(chunk);
-  feed.in_flight[chunk.value()] = {now, bytes};
-  region.credit.sent(bytes, now);
-  // A lane that comes late does not get everything until it has caught up with the others.
-  std::uint64_t most = 0;
-  for (auto& [key, sent] : region.turn) most = std::max(most, sent);
-  auto& turn = region.turn[lane_of(feed)];
-  turn = std::max(turn, most > (4u << 20) ? most - (4u << 20) : 0) + bytes;
+  region.note_sent(feed, chunk, world_.now());
   counters_[feed.region].chunks_sent += 1;
-  counters_[feed.region].bytes_sent += bytes;
+  counters_[feed.region].bytes_sent += feed.bundle.bytes_of(chunk);
   return true;
 }
 
@@ -322,6 +240,7 @@ void Feeds::peer_lost(const NodeKey& peer) {
       touched = true;
     }
     std::erase_if(region.turn, [&](const auto& entry) { return entry.first.second == peer; });
+    region.pace.forget(peer);
     if (!touched) continue;
     for (auto& [order, feed] : region.open) {
       if (feed->state == State::unassigned) assign(*feed);
@@ -346,11 +265,11 @@ void Feeds::forget(const BundleId& bundle) {
   for (const Region& r : regions->second) {
     Feed* feed = find(bundle, r);
     if (!feed) continue;
-    RegionFeeds& region = regions_[r];
-    for (auto& [chunk, flight] : feed->in_flight) region.credit.lost(flight.bytes);
+    RegionFeeds& region = regions_.at(r);
     if (!feed->in_flight.empty()) world_.cut_queue(feed->lease.holder, bundle);
-    region.open.erase(order_of(facts_.at(bundle)));
-    region.feeds.erase(order_of(facts_.at(bundle)));
+    region.lose(*feed);
+    region.open.erase(RegionFeeds::Order::of(facts_.at(bundle)));
+    region.feeds.erase(RegionFeeds::Order::of(facts_.at(bundle)));
   }
   of_bundle_.erase(regions);
   facts_.erase(bundle);
@@ -383,11 +302,8 @@ bool Feeds::stalled(const Feed& feed) const {
 void Feeds::resend_forgotten(RegionFeeds& region, Feed& feed) {
   if ((feed.state != State::flowing && feed.state != State::draining) || feed.in_flight.empty()) return;
   if (world_.now() - feed.progress <= 5 * patience(feed)) return;
-  for (auto& [chunk, flight] : feed.in_flight) {
-    region.credit.lost(flight.bytes);
-    feed.wanted.add(ChunkIndex(chunk));
-  }
-  feed.in_flight.clear();
+  for (auto& [chunk, flight] : feed.in_flight) feed.wanted.add(ChunkIndex(chunk));
+  region.lose(feed);
   feed.progress = world_.now();
   recall_when_drained(feed);
 }
@@ -420,47 +336,22 @@ void Feeds::tick() {
   }
 }
 
-// And no other upstream feeds the region: there is none to relay to it.
-bool Feeds::some_gateway_idles(const RegionFeeds& region) const {
-  if (!world_.self().trainer || region.open.empty()) return false;
-  const Feed& any = *region.open.begin()->second;
-  std::set<NodeKey> laden;
-  for (auto& [order, feed] : region.open) laden.insert(feed->lease.holder);
-  for (const Member& m : world_.members()) {
-    if (!m.trainer && m.region != any.region && m.follows.has(any.bundle.place.channel)) return false;
-  }
-  for (const NodeKey& key : gateway_succession(any.bundle.place, any.region, world_.members(), options_.candidates)) {
-    if (!laden.contains(key) && answers(key) && !region.pace.slow(key, world_.now())) return true;
-  }
-  return false;
-}
-
+// Gives to others what gateways that the region would wait for have not been sent yet.
 void Feeds::relieve_slow(RegionFeeds& region) {
-  std::set<NodeKey> busy;
-  std::uint64_t chunk = 0;
-  microseconds round_trip{0};
-  for (auto& [order, feed] : region.open) {
-    // A relay that waits for chunks itself says nothing about its gateways.
-    if (feed->state != State::flowing || feed->in_flight.empty() || sendable(*feed).none()) continue;
-    busy.insert(feed->lease.holder);
-    chunk = std::max<std::uint64_t>(chunk, feed->bundle.chunk_bytes);
-    round_trip = std::max(round_trip, world_.round_trip(feed->lease.holder));
-  }
-  auto idle = [this, &region] { return some_gateway_idles(region); };
-  for (const NodeKey& gateway : region.pace.look(busy, idle, chunk, round_trip, world_.now())) relieve(region, gateway);
-}
-
-// Gives what it has not been sent yet to others.
-void Feeds::relieve(RegionFeeds& region, const NodeKey& gateway) {
-  for (auto& [order, feed] : region.open) {
-    if (feed->lease.holder != gateway || feed->state != State::flowing || feed->wanted.none()) continue;
-    auto other = choose_gateway(*feed);
-    if (!other || region.pace.slow(*other, world_.now())) continue;
-    ++counters_[feed->region].slow_gateways;
-    world_.note(feed->bundle.id, "slow-gateway", feed->region.str() + " by " + gateway.short_hex());
-    feed->state = State::draining;
-    feed->changed = world_.now();
-    recall_when_drained(*feed);
+  const auto now = world_.now();
+  auto round_trip = [this](const NodeKey& key) { return world_.round_trip(key); };
+  for (const NodeKey& gateway : region.too_slow(round_trip, now)) {
+    region.pace.rest(gateway, now);
+    for (auto& [order, feed] : region.open) {
+      if (feed->lease.holder != gateway || feed->state != State::flowing || feed->wanted.none()) continue;
+      auto other = choose_gateway(*feed);
+      if (!other || region.pace.rests(*other, now)) continue;
+      ++counters_[feed->region].slow_gateways;
+      world_.note(feed->bundle.id, "slow-gateway", feed->region.str() + " by " + gateway.short_hex());
+      feed->state = State::draining;
+      feed->changed = now;
+      recall_when_drained(*feed);
+    }
   }
 }
 
@@ -486,7 +377,7 @@ std::vector<Feeds::View> Feeds::views() const {
   std::vector<View> out;
   for (auto& [name, region] : regions_) {
     for (auto& [order, feed] : region.feeds) {
-      out.push_back({feed.bundle.id, name, feed.lease.holder, feed.lease.epoch, name_of(feed.state),
+      out.push_back({feed.bundle.id, name, feed.lease.holder, feed.lease.epoch, Feed::name_of(feed.state),
                      feed.wanted.count(), feed.acked, static_cast<std::uint32_t>(feed.in_flight.size())});
     }
   }
@@ -496,7 +387,8 @@ std::vector<Feeds::View> Feeds::views() const {
 std::vector<Feeds::RegionView> Feeds::regions() const {
   std::vector<RegionView> out;
   for (auto& [name, region] : regions_) {
-    out.push_back({name, region.credit.window(), region.credit.in_flight(), region.credit.bytes_per_second()});
+    out.push_back(
+        {name, region.credit.window(), region.credit.in_flight(), region.credit.bytes_per_second()});
   }
   return out;
 }

@@ -1,19 +1,19 @@
-// The upstream's side of spreading: which regions this node feeds with which bundle, through which gateway, and which
-// chunk goes next. One lease for each (bundle, region), so never two copies; credit for each region, shared by its
-// gateways.
+// The upstream's side of spreading: which regions this node feeds with which bundle, through which gateway,
+// and which chunk goes next. One lease for each (bundle, region), so never two copies; credit for each
+// region, shared by its gateways.
 //
-// A feed's life: waiting (granted; the gateway has yet to say what is missing) -> flowing -> done. A fresh feed starts
-// flowing. A gateway that is gone, suspect or stalled is replaced by its successor, which says what is missing. One that
-// turns out to be slow (GatewayPace) is relieved: flowing -> draining (what is on its way arrives) -> recalled (it lets go)
-// -> unassigned, so that nothing is sent twice.
+// A feed's life: waiting (granted; the gateway has yet to say what is missing) -> flowing -> done. A fresh
+// feed starts flowing. A gateway that is gone, suspect or stalled is replaced by its successor, which says
+// what is missing. One that would keep the region waiting (RegionFeeds::too_slow) is relieved: flowing ->
+// draining (what is on its way arrives) -> recalled (it lets go) -> unassigned, so that nothing is sent
+// twice.
 #pragma once
 
 #include <map>
 #include <set>
 #include <unordered_map>
 
-#include "daemon/spread/gateway_pace.h"
-#include "daemon/spread/world.h"
+#include "daemon/spread/region_feeds.h"
 
 namespace p2pw {
 
@@ -29,11 +29,12 @@ class Feeds {
  public:
   Feeds(SpreadWorld& world, const SpreadOptions& options) : world_(world), options_(options) {}
 
-  // This node should feed `region` with the bundle (it is its parent in the tree). `fresh`: nobody there can hold any of
-  // it yet. Does nothing when a feed exists. `held` is what this node has now.
+  // This node should feed `region` with the bundle (it is its parent in the tree). `fresh`: nobody there can
+  // hold any of it yet. Does nothing when a feed exists. `held` is what this node has now.
   void start(const BundleFacts& bundle, const Region& region, const ChunkSet& held, bool fresh);
   // A node of another region asks. Grants, answers and begins to feed; or refuses.
-  void asked(const BundleFacts& bundle, const Member& asker, Epoch seen, const ChunkSet& missing, const ChunkSet& held);
+  void asked(const BundleFacts& bundle, const Member& asker, Epoch seen, const ChunkSet& missing,
+             const ChunkSet& held);
   // The gateway says that its region is served by somebody else, or lets go of what was recalled.
   void declined(const NodeKey& gateway, const BundleId& bundle);
   // This node has one more chunk: it may go on at once (cut-through).
@@ -65,52 +66,8 @@ class Feeds {
   const std::map<Region, FeedCounters>& counters() const { return counters_; }
 
  private:
-  enum class State { unassigned, waiting, flowing, draining, recalled, done, declined };
-  struct InFlight {
-    SteadyTime at;
-    std::uint32_t bytes;
-  };
-  struct Feed {
-    BundleFacts bundle;
-    Region region;
-    State state = State::unassigned;
-    Lease lease;
-    ChunkSet held;    // by this node
-    ChunkSet wanted;  // by the region and not yet sent under this lease
-    std::map<std::uint32_t, InFlight> in_flight;
-    std::uint32_t acked = 0;
-    bool fresh = false;
-    SteadyTime progress{};
-    SteadyTime changed{};
-  };
-  // Of each channel: oldest version first, deltas before anchors, then bundle order.
-  struct Order {
-    Channel channel;
-    Kind kind;
-    Version version;
-    BundleIndex index;
-    BundleId id;
-    auto operator<=>(const Order& o) const {
-      return std::tie(channel, o.kind, version, index, id) <=> std::tie(o.channel, kind, o.version, o.index, o.id);
-    }
-    bool operator==(const Order& o) const = default;
-  };
-  // No channel waits for another one's versions: each has its own lane to each gateway.
-  using Lane = std::pair<Channel, NodeKey>;
-  static Lane lane_of(const Feed& feed) { return {feed.bundle.place.channel, feed.lease.holder}; }
-  struct RegionFeeds {
-    Credit credit;
-    std::map<Order, Feed> feeds;
-    // Those that are not done. Done ones stay for as long as their bundle is kept, which is many; every chunk looks here.
-    std::map<Order, Feed*> open;
-    std::map<Lane, std::uint64_t> turn;  // bytes sent, for fairness
-    SteadyTime heard{};                     // last acknowledgement of anybody there
-    GatewayPace pace;
-  };
+  using State = Feed::State;
 
-  static Order order_of(const BundleFacts& b) { return {b.place.channel, b.kind, b.version, b.place.index, b.id}; }
-  static Order last_of(const Channel& channel);  // not before any feed of the channel
-  static const char* name_of(State state);
   Feed* find(const BundleId& bundle, const Region& region);
   Feed* find_by_gateway(const BundleId& bundle, const NodeKey& gateway, Region* region);
   std::optional<NodeKey> choose_gateway(const Feed& feed) const;
@@ -118,13 +75,8 @@ class Feeds {
   void unassign(RegionFeeds& region, Feed& feed, const char* why);
   bool answers(const NodeKey& gateway) const;
   void relieve_slow(RegionFeeds& region);
-  bool some_gateway_idles(const RegionFeeds& region) const;
-  void relieve(RegionFeeds& region, const NodeKey& gateway);
   void recall_when_drained(Feed& feed);
   void pump(RegionFeeds& region);
-  std::map<Lane, Feed*> heads_of(RegionFeeds& region, std::uint64_t& slack) const;
-  std::uint64_t in_flight_to(const RegionFeeds& region, const NodeKey& gateway) const;
-  static ChunkSet sendable(const Feed& feed);  // wanted there, and held here
   bool send_next(RegionFeeds& region, Feed& feed);
   void settle(Feed& feed);
   std::chrono::microseconds patience(const Feed& feed) const;
@@ -137,8 +89,8 @@ class Feeds {
   std::map<Region, RegionFeeds> regions_;
   std::unordered_map<BundleId, std::set<Region>> of_bundle_;
   std::unordered_map<BundleId, BundleFacts> facts_;
-  // How well a gateway answers. One that stalls is passed over for a while, and given longer each time: a machine that is
-  // merely busy must not be taken from and given to in turn.
+  // How well a gateway answers. One that stalls is passed over for a while, and given longer each time: a
+  // machine that is merely busy must not be taken from and given to in turn.
   struct Manners {
     SteadyTime last_ack{};
     SteadyTime shunned_until{};

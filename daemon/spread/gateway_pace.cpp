@@ -5,67 +5,91 @@
 namespace p2pw {
 namespace {
 
-constexpr int kStrikes = 2;
-constexpr double kBehind = 0.5;
-constexpr double kHeldUp = 0.6;  // of the region's best rate
-constexpr double kGrows = 1.25;  // from period to period
-constexpr int kRoundTrips = 6;   // at least in a period
+using Seconds = std::chrono::duration<double>;
+
+constexpr double kWeight = 0.25;   // of the newest chunk
+constexpr double kBehind = 2;      // times what the best of the others takes,
+constexpr double kGrace = 0.05;    // and seconds on top: a busy machine's scheduler
+constexpr double kMuchLess = 0.4;  // than the best of the others takes in
+constexpr int kSamples = 4;
+constexpr std::chrono::seconds kOfLate{10};
 
 }  // namespace
 
-void GatewayPace::acked(const NodeKey& gateway, std::uint64_t bytes) { entries_[gateway].acked += bytes; }
+void GatewayPace::sent(const NodeKey& gateway, std::uint64_t bytes, SteadyTime now) {
+  Entry& entry = entries_[gateway];
+  if (entry.sent.empty() && now - entry.heard > kOfLate) entry.seconds = entry.acked = 0;
+  entry.sent.insert(now);
+  entry.bytes += bytes;
+}
 
-bool GatewayPace::slow(const NodeKey& gateway, SteadyTime now) const {
+void GatewayPace::lost(const NodeKey& gateway, std::uint64_t bytes, SteadyTime sent) {
   auto it = entries_.find(gateway);
-  return it != entries_.end() && it->second.slow_until > now;
+  if (it == entries_.end()) return;
+  Entry& entry = it->second;
+  auto chunk = entry.sent.find(sent);
+  if (chunk != entry.sent.end()) entry.sent.erase(chunk);
+  entry.bytes -= std::min(entry.bytes, bytes);
 }
 
-std::vector<NodeKey> GatewayPace::look(const std::set<NodeKey>& busy, const std::function<bool()>& idle, std::uint64_t chunk,
-                                       std::chrono::microseconds round_trip, SteadyTime now) {
-  if (busy.empty()) {
-    running_ = false;
-    best_rate_ = 0;
-    return {};
-  }
-  if (!running_) {
-    running_ = true;
-    since_ = now;
-    for (auto& [key, entry] : entries_) entry = {.slow_until = entry.slow_until};
-  }
-  for (const NodeKey& key : busy) entries_.try_emplace(key);
-  for (auto& [key, entry] : entries_) entry.busy_throughout = entry.busy_throughout && busy.contains(key);
-  if (now - since_ < std::max<SteadyTime::duration>(kPeriod, kRoundTrips * round_trip)) return {};
-  auto found = judge(idle, chunk, now);
-  since_ = now;
-  for (auto& [key, entry] : entries_) {
-    entry.before = entry.acked;
-    entry.acked = 0;
-    entry.busy_throughout = true;
-  }
-  return found;
+void GatewayPace::acked(const NodeKey& gateway, std::uint64_t bytes, SteadyTime sent, SteadyTime now) {
+  auto it = entries_.find(gateway);
+  if (it == entries_.end()) return;
+  Entry& entry = it->second;
+  const double seconds = Seconds(now - sent).count();
+  const double weight = entry.seconds > 0 ? kWeight : 1;
+  entry.seconds += weight * (seconds - entry.seconds);
+  entry.usual_bytes += weight * (static_cast<double>(entry.bytes) - entry.usual_bytes);
+  entry.heard = now;
+  ++entry.acked;
+  lost(gateway, bytes, sent);
 }
 
-std::vector<NodeKey> GatewayPace::judge(const std::function<bool()>& idle, std::uint64_t chunk, SteadyTime now) {
-  std::uint64_t best = 0, all = 0;
+double GatewayPace::takes(const Entry& entry, SteadyTime now) {
+  const double oldest = entry.sent.empty() ? 0 : Seconds(now - *entry.sent.begin()).count();
+  return std::max(entry.seconds, oldest);
+}
+
+double GatewayPace::rate_of(const Entry& entry, SteadyTime now) {
+  return entry.seconds == 0 ? 0 : entry.usual_bytes / std::max(takes(entry, now), 1e-6);
+}
+
+GatewayPace::Best GatewayPace::best_other(const NodeKey& gateway, SteadyTime now) const {
+  Best best;
   for (auto& [key, entry] : entries_) {
-    best = std::max(best, entry.acked);
-    all += entry.acked;
+    if (key == gateway || entry.acked < kSamples || now - entry.heard > kOfLate) continue;
+    const double seconds = takes(entry, now);
+    if (best.seconds == 0 || seconds < best.seconds) best.seconds = seconds;
+    best.rate = std::max(best.rate, rate_of(entry, now));
   }
-  const double rate = static_cast<double>(all) / std::chrono::duration<double>(now - since_).count();
-  const bool held_up = rate < kHeldUp * best_rate_ && idle();
-  best_rate_ = std::max(best_rate_, rate);
-  std::vector<NodeKey> found;
-  for (auto& [key, entry] : entries_) {
-    if (!entry.busy_throughout || entry.slow_until > now) continue;
-    const auto acked = static_cast<double>(entry.acked);
-    const bool grows = acked > kGrows * static_cast<double>(entry.before);
-    const bool behind = best >= 2 * chunk && acked < kBehind * static_cast<double>(best) && !grows;
-    entry.strikes = held_up ? kStrikes : behind ? entry.strikes + 1 : 0;
-    if (entry.strikes < kStrikes) continue;
-    entry.slow_until = now + kSlowFor;
-    found.push_back(key);
-  }
-  return found;
+  return best;
+}
+
+bool GatewayPace::behind(const NodeKey& gateway, SteadyTime now) const {
+  auto it = entries_.find(gateway);
+  const Best best = best_other(gateway, now);
+  if (it == entries_.end() || it->second.acked < kSamples || best.seconds == 0) return false;
+  return takes(it->second, now) > kBehind * best.seconds + kGrace &&
+         rate_of(it->second, now) < kMuchLess * best.rate;
+}
+
+bool GatewayPace::rests(const NodeKey& gateway, SteadyTime now) const {
+  auto it = entries_.find(gateway);
+  return it != entries_.end() && it->second.rests_until > now;
+}
+
+double GatewayPace::share(const NodeKey& gateway, SteadyTime now) const {
+  return behind(gateway, now) ? best_other(gateway, now).seconds / takes(entries_.at(gateway), now) : 1;
+}
+
+double GatewayPace::rate(const NodeKey& gateway, SteadyTime now) const {
+  auto it = entries_.find(gateway);
+  return it == entries_.end() ? 0 : rate_of(it->second, now);
+}
+
+std::uint64_t GatewayPace::under_way(const NodeKey& gateway) const {
+  auto it = entries_.find(gateway);
+  return it == entries_.end() ? 0 : it->second.bytes;
 }
 
 }  // namespace p2pw

@@ -1,20 +1,15 @@
-// Which gateways of one region fall behind, from what each has acknowledged in the same time. A node with a slow cable or
-// disk would hold up its whole region with the bundles that it was to take in.
+// Which gateways of one region are slow themselves. All of them share the region's access, so what a chunk
+// takes to each is the same but for the node's own cable, disk and processor, and for how much is under way
+// to it. By Little's law, what is under way over what a chunk takes is the rate at which it takes chunks in.
+// One whose chunks take much longer than those of the best, and which takes in much less as well, is behind.
 //
-// Compared are only gateways that had something under way, and more ready for them, all the time: the upstream shares its
-// window out evenly, so one that acknowledges less than half of what the best does in two periods running, and no longer gets
-// faster as cold connections do, is slow itself. How much the whole region gets counts only where no other upstream
-// shares its access: when the others have nothing left to take there, and the region gets clearly less than it did, whoever is
-// still busy is what it waits for.
-//
-// Pure: time is an argument.
+// Pure: time is an argument, never earlier than before.
 #pragma once
 
 #include <chrono>
-#include <functional>
+#include <cstdint>
 #include <map>
 #include <set>
-#include <vector>
 
 #include "daemon/spread/credit.h"
 #include "protocol/ids.h"
@@ -23,30 +18,41 @@ namespace p2pw {
 
 class GatewayPace {
  public:
-  static constexpr std::chrono::milliseconds kPeriod{1000};
-  static constexpr std::chrono::minutes kSlowFor{5};  // until it is tried again
+  static constexpr std::chrono::minutes kRest{5};  // then it is tried again
 
-  void acked(const NodeKey& gateway, std::uint64_t bytes);
-  // Called often. `busy`: gateways with something under way, and more ready for them. `idle`: no other upstream feeds the
-  // region, and some gateway there has nothing to take; asked only when it matters. `chunk`: the bytes of one; when the best took fewer than two of them
-  // nobody is judged. Returns those that turn out to be slow, once each.
-  std::vector<NodeKey> look(const std::set<NodeKey>& busy, const std::function<bool()>& idle, std::uint64_t chunk,
-                            std::chrono::microseconds round_trip, SteadyTime now);
-  bool slow(const NodeKey& gateway, SteadyTime now) const;
+  void sent(const NodeKey& gateway, std::uint64_t bytes, SteadyTime now);
+  void acked(const NodeKey& gateway, std::uint64_t bytes, SteadyTime sent, SteadyTime now);
+  void lost(const NodeKey& gateway, std::uint64_t bytes, SteadyTime sent);
+
+  bool behind(const NodeKey& gateway, SteadyTime now) const;
+  // The region would have waited for it: for a while it is given nothing while there is another.
+  void rest(const NodeKey& gateway, SteadyTime now) { entries_[gateway].rests_until = now + kRest; }
+  bool rests(const NodeKey& gateway, SteadyTime now) const;
+  // What may be under way to it, as a part of what may be to one that is not behind: 1 or less.
+  double share(const NodeKey& gateway, SteadyTime now) const;
+  double rate(const NodeKey& gateway, SteadyTime now) const;  // bytes per second; 0 when unknown
+  std::uint64_t under_way(const NodeKey& gateway) const;
+  void forget(const NodeKey& gateway) { entries_.erase(gateway); }
 
  private:
   struct Entry {
-    std::uint64_t acked = 0, before = 0;  // in this period and the one before
-    bool busy_throughout = true;
-    int strikes = 0;
-    SteadyTime slow_until{};
+    std::multiset<SteadyTime> sent;  // what is under way
+    std::uint64_t bytes = 0;
+    int acked = 0;           // since it had nothing to do for a while
+    double seconds = 0;      // that a chunk takes, of late
+    double usual_bytes = 0;  // under way meanwhile
+    SteadyTime heard{}, rests_until{};
   };
-  std::vector<NodeKey> judge(const std::function<bool()>& idle, std::uint64_t chunk, SteadyTime now);
+  // What a chunk takes, at least as long as the oldest one has been under way: one that has stopped
+  // acknowledges nothing.
+  static double takes(const Entry& entry, SteadyTime now);
+  static double rate_of(const Entry& entry, SteadyTime now);
+  struct Best {
+    double seconds = 0, rate = 0;  // 0: there is none
+  };
+  Best best_other(const NodeKey& gateway, SteadyTime now) const;  // of late
 
   std::map<NodeKey, Entry> entries_;
-  SteadyTime since_{};
-  bool running_ = false;
-  double best_rate_ = 0;  // of the region, in bytes per second, since it began to be busy
 };
 
 }  // namespace p2pw

@@ -2,101 +2,148 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
+#include <vector>
+
 namespace p2pw {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t kChunk = 1 << 20;
+constexpr std::uint64_t kChunk = 1 << 18;
 
-NodeKey key_of(std::uint8_t n) {
+NodeKey key_of(std::size_t n) {
   NodeKey key;
-  key.data[0] = n;
+  key.data[0] = static_cast<std::uint8_t>(n);
   return key;
 }
 
-// Three gateways, ten looks a second; bytes per second of each.
-struct ThreeGateways {
+// Gateways that always have `depth` chunks under way, and acknowledge each after its time.
+struct Gateways {
+  struct One {
+    std::chrono::milliseconds takes;
+    std::size_t depth;
+    std::deque<SteadyTime> sent;
+    SteadyTime last{};
+  };
   GatewayPace pace;
-  SteadyTime now{};
-  std::vector<NodeKey> found;
+  SteadyTime now{1h};
+  std::vector<One> all;
 
-  void run(std::chrono::milliseconds time, std::vector<double> rates, bool idle = false) {
-    for (auto end = now + time; now < end; now += 100ms) {
-      std::set<NodeKey> busy;
-      for (std::size_t i = 0; i < rates.size(); ++i) {
-        if (rates[i] < 0) continue;  // has nothing to take in
-        busy.insert(key_of(static_cast<std::uint8_t>(i)));
-        pace.acked(key_of(static_cast<std::uint8_t>(i)), static_cast<std::uint64_t>(rates[i] / 10));
+  explicit Gateways(std::vector<std::chrono::milliseconds> takes, std::size_t depth = 4) {
+    for (auto t : takes) all.push_back({t, depth, {}, {}});
+  }
+  void run(std::chrono::milliseconds time) {
+    for (auto end = now + time; now < end; now += 1ms) {
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        One& one = all[i];
+        while (!one.sent.empty() && now - one.sent.front() >= one.takes) {
+          pace.acked(key_of(i), kChunk, one.sent.front(), now);
+          one.sent.pop_front();
+        }
+        // Evenly spread over the time that one takes.
+        if (one.sent.size() < one.depth && now - one.last >= one.takes / one.depth) {
+          pace.sent(key_of(i), kChunk, now);
+          one.sent.push_back(now);
+          one.last = now;
+        }
       }
-      for (auto& key : pace.look(busy, [idle] { return idle; }, kChunk, 86ms, now)) found.push_back(key);
     }
   }
 };
 
-TEST(GatewayPace, EqualOnesAreNotJudged) {
-  ThreeGateways w;
-  w.run(20s, {8e6, 7e6, 6e6});
-  EXPECT_TRUE(w.found.empty());
-}
-
-TEST(GatewayPace, WhoGetsLessThanHalfInTwoPeriodsIsSlowForAWhile) {
-  ThreeGateways w;
-  w.run(2500ms, {8e6, 8e6, 3e6});
-  EXPECT_TRUE(w.found.empty()) << "of the first period it is not known whether it still grows";
-  w.run(1s, {8e6, 8e6, 3e6});
-  ASSERT_EQ(w.found.size(), 1u);
-  EXPECT_EQ(w.found[0], key_of(2));
-  EXPECT_TRUE(w.pace.slow(key_of(2), w.now));
-  EXPECT_FALSE(w.pace.slow(key_of(1), w.now));
-  w.run(5s, {8e6, 8e6, 3e6});
-  EXPECT_EQ(w.found.size(), 1u) << "said once";
-  EXPECT_FALSE(w.pace.slow(key_of(2), w.now + GatewayPace::kSlowFor));
-}
-
-TEST(GatewayPace, ColdConnectionsGetTime) {
-  ThreeGateways w;
-  double cold = 0.5e6;
-  for (int i = 0; i < 5; ++i, cold *= 1.6) w.run(1s, {8e6, 8e6, cold});
-  w.run(3s, {8e6, 8e6, 6e6});
-  EXPECT_TRUE(w.found.empty());
-}
-
-TEST(GatewayPace, APauseIsForgiven) {
-  ThreeGateways w;
-  for (int i = 0; i < 8; ++i) {
-    w.run(1200ms, {8e6, 8e6, 1e6});
-    w.run(2400ms, {8e6, 8e6, 8e6});
+TEST(GatewayPace, EqualOnesAreNotBehind) {
+  Gateways w({120ms, 180ms, 200ms});
+  w.run(5s);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_FALSE(w.pace.behind(key_of(i), w.now)) << i;
+    EXPECT_EQ(w.pace.share(key_of(i), w.now), 1) << i;
   }
-  EXPECT_TRUE(w.found.empty());
 }
 
-TEST(GatewayPace, WhoeverIsLeftAloneIsNotJudged) {
-  ThreeGateways w;
-  w.run(3s, {8e6, 8e6, 8e6});
-  w.run(5s, {-1, -1, 2e6});
-  EXPECT_TRUE(w.found.empty());
+TEST(GatewayPace, NobodyIsBehindAlone) {
+  Gateways w({3000ms});
+  w.run(10s);
+  EXPECT_FALSE(w.pace.behind(key_of(0), w.now));
 }
 
-TEST(GatewayPace, WhoeverIsLeftWhileTheLinkRunsDryIsSlow) {
-  ThreeGateways w;
-  w.run(3s, {8e6, 8e6, 5e6});
-  w.run(1500ms, {-1, -1, 6e6}, true);
-  ASSERT_EQ(w.found.size(), 1u);
-  EXPECT_EQ(w.found[0], key_of(2));
+TEST(GatewayPace, WhoseChunksTakeMuchLongerIsBehind) {
+  Gateways w({120ms, 120ms, 600ms});
+  w.run(2s);
+  EXPECT_TRUE(w.pace.behind(key_of(2), w.now));
+  EXPECT_FALSE(w.pace.behind(key_of(0), w.now));
+  EXPECT_NEAR(w.pace.share(key_of(2), w.now), 0.2, 0.02);
+  // Four chunks in 600 ms.
+  EXPECT_NEAR(w.pace.rate(key_of(2), w.now), 4 * kChunk / 0.6, 0.15 * 4 * kChunk / 0.6);
 }
 
-TEST(GatewayPace, WhoeverIsLeftAndTakesAllThereIsIsNot) {
-  ThreeGateways w;
-  w.run(3s, {8e6, 8e6, 8e6});
-  w.run(5s, {-1, -1, 24e6}, true);
-  EXPECT_TRUE(w.found.empty());
+TEST(GatewayPace, WhoStopsIsBehindAtOnce) {
+  Gateways w({120ms, 120ms, 120ms});
+  w.run(1s);
+  w.all[2].takes = 1h;
+  w.run(500ms);
+  EXPECT_TRUE(w.pace.behind(key_of(2), w.now));
 }
 
-TEST(GatewayPace, AFewChunksSayNothing) {
-  ThreeGateways w;
-  w.run(10s, {1.5e6, 1.5e6, 0.1e6});
-  EXPECT_TRUE(w.found.empty());
+TEST(GatewayPace, WhenAllStopTheAccessIsCutAndNobodyIsBehind) {
+  Gateways w({120ms, 130ms, 140ms});
+  w.run(1s);
+  for (auto& one : w.all) one.takes = 1h;
+  for (int i = 0; i < 80; ++i) {
+    w.run(100ms);
+    for (std::size_t k = 0; k < 3; ++k) ASSERT_FALSE(w.pace.behind(key_of(k), w.now)) << i;
+  }
+}
+
+TEST(GatewayPace, WhoRecoversIsNotBehindAnyMore) {
+  Gateways w({120ms, 120ms, 600ms});
+  w.run(2s);
+  w.all[2].takes = 120ms;
+  w.run(2s);
+  EXPECT_FALSE(w.pace.behind(key_of(2), w.now));
+}
+
+TEST(GatewayPace, WhatIsLostIsNotUnderWay) {
+  GatewayPace pace;
+  SteadyTime now{1h};
+  pace.sent(key_of(0), kChunk, now);
+  pace.sent(key_of(0), kChunk, now + 1ms);
+  EXPECT_EQ(pace.under_way(key_of(0)), 2 * kChunk);
+  pace.lost(key_of(0), kChunk, now);
+  EXPECT_EQ(pace.under_way(key_of(0)), kChunk);
+  pace.acked(key_of(0), kChunk, now + 1ms, now + 100ms);
+  EXPECT_EQ(pace.under_way(key_of(0)), 0u);
+}
+
+TEST(GatewayPace, WhatWasBeforeAPauseSaysNothing) {
+  Gateways w({120ms, 600ms});
+  w.run(2s);
+  ASSERT_TRUE(w.pace.behind(key_of(1), w.now));
+  for (auto& one : w.all) {
+    for (auto& sent : one.sent) w.pace.lost(key_of(&one == &w.all[1]), kChunk, sent);
+    one.sent.clear();
+  }
+  w.now += 1min;
+  w.run(500ms);
+  EXPECT_FALSE(w.pace.behind(key_of(1), w.now)) << "too few chunks";
+  w.run(2s);
+  EXPECT_TRUE(w.pace.behind(key_of(1), w.now));
+}
+
+TEST(GatewayPace, MoreUnderWayIsNotSlow) {
+  Gateways w({120ms, 480ms});
+  w.all[1].depth = 16;
+  w.run(3s);
+  EXPECT_FALSE(w.pace.behind(key_of(1), w.now));
+}
+
+TEST(GatewayPace, RestsForAWhile) {
+  GatewayPace pace;
+  SteadyTime now{1h};
+  pace.rest(key_of(0), now);
+  EXPECT_TRUE(pace.rests(key_of(0), now + GatewayPace::kRest - 1s));
+  EXPECT_FALSE(pace.rests(key_of(0), now + GatewayPace::kRest));
+  EXPECT_FALSE(pace.rests(key_of(1), now));
 }
 
 }  // namespace

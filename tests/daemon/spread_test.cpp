@@ -167,7 +167,7 @@ TEST(Spread, ASlowGatewayIsRelieved) {
   const double with_slow_node = seconds(100e6, &copies, &relieved);
   EXPECT_FALSE(relieved_undisturbed);
   EXPECT_TRUE(relieved);
-  EXPECT_LT(with_slow_node, 1.15 * undisturbed);
+  EXPECT_LT(with_slow_node, 1.05 * undisturbed);
   EXPECT_DOUBLE_EQ(copies, 1.0);
   EXPECT_DOUBLE_EQ(copies_undisturbed, 1.0);
 }
