@@ -1,12 +1,10 @@
 #include <CLI/CLI.hpp>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "cli/service.h"
 #include "cli/setup.h"
 #include "cli/verb.h"
 #include "daemon/client/files.h"
-#include "protocol/limits.h"
 #include "protocol/token.h"
 
 namespace p2pw {
@@ -21,14 +19,6 @@ struct Options {
   bool dashboard = false;
   bool start = false;
 };
-
-Result<std::string> token_text(const std::string& given) {
-  if (given != "-") return given;
-  std::string text(limits::kMaxTokenLength + 1, '\0');
-  std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(std::cin.gcount()));
-  return text;
-}
 
 Result<Config> make_config(const Options& options, const JoinToken& token, const Console& console) {
   Config config;
@@ -56,7 +46,7 @@ Result<Config> make_config(const Options& options, const JoinToken& token, const
 }
 
 Status join(const Options& options, Console& console) {
-  P2PW_TRY(std::string text, token_text(options.token));
+  P2PW_TRY(std::string text, setup::token_text(options.token));
   P2PW_TRY(JoinToken token, JoinToken::parse(text));
   P2PW_TRY(Config config, make_config(options, token, console));
   if (options.start) {

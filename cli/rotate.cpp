@@ -4,6 +4,7 @@
 #include "cli/daemon_access.h"
 #include "cli/setup.h"
 #include "cli/verb.h"
+#include "daemon/client/config_edit.h"
 #include "daemon/client/delegate.h"
 #include "daemon/client/files.h"
 
@@ -58,45 +59,58 @@ Status node_key(Console& console) {
 }
 
 // Every channel of the old key gets the new one.
-Status replace_publisher(Config& config, const VerifyingKey& old, const SigningKey& key) {
-  for (ChannelConfig& entry : config.channels) {
+Status replace_publisher(ConfigText& file, const StatePaths& paths, const VerifyingKey& old, const SigningKey& key) {
+  const std::vector<ChannelConfig> channels = file.config.channels;
+  for (const ChannelConfig& entry : channels) {
     if (entry.publisher != old) continue;
-    P2PW_CHECK(renew_delegate(config.paths(), entry.name, key, now()));
-    entry.publisher = key.verifying_key();
+    P2PW_CHECK(renew_delegate(paths, entry.name, key, now()));
+    P2PW_CHECK(set_publisher(file, entry.name, key.verifying_key()));
   }
   return {};
 }
 
-Result<std::string> make_publisher(Config& config, Console& console) {
+// The key that all channels share, unless a channel with a key of its own is named.
+Result<std::filesystem::path> publisher_key_file(const Config& config, const std::string& channel) {
+  const auto common = publisher_key_path(config.file);
+  if (channel.empty()) return common;
+  P2PW_TRY(Channel name, Channel::parse(channel));
+  const auto file = publisher_key_path(config.file, name);
+  if (file == common && config.channels.size() > 1) {
+    return fail(ErrorCode::usage, "channel " + channel + " has no key of its own: without --channel, " + common.string() +
+                                      " is replaced for all channels that have it");
+  }
+  return file;
+}
+
+Result<std::string> make_publisher(ConfigText& text_of, const Config& config, const std::string& channel, Console& console) {
   if (config.node.role != Role::trainer) {
     return fail(ErrorCode::usage, "publisher keys are made on the trainer; here: p2pw rotate publisher-key --accept LINE");
   }
-  const auto file = publisher_key_path(config.file);
+  P2PW_TRY(const std::filesystem::path file, publisher_key_file(config, channel));
   P2PW_TRY(std::string text, read_secret_file(file, kMaxKeyFile));
   P2PW_TRY(SigningKey old, SigningKey::parse(text));
   P2PW_TRY(SigningKey key, replace_key(file));
   P2PW_CHECK(setup::give_to_caller(file));
-  P2PW_CHECK(replace_publisher(config, old.verifying_key(), key));
-  console.note("On every node:  p2pw rotate publisher-key --accept " + key.verifying_key().line());
+  P2PW_CHECK(replace_publisher(text_of, config.paths(), old.verifying_key(), key));
+  console.note("On every node" + std::string(config.channels.size() > 1 ? ", for each of its channels" : "") +
+               ":  p2pw rotate publisher-key --accept " + key.verifying_key().line());
   return key.verifying_key().line();
 }
 
 Status publisher_key(const Options& options, Console& console) {
   P2PW_TRY(Config config, daemon_config(console));
+  P2PW_TRY(ConfigText text, load_config_text(config.file));
+  P2PW_CHECK(can_replace(config.file));
+  const std::string before = text.text;
   std::string line = options.accept;
   if (options.accept.empty()) {
-    P2PW_TRY(line, make_publisher(config, console));
+    P2PW_TRY(line, make_publisher(text, config, options.channel, console));
   } else {
     P2PW_TRY(VerifyingKey key, VerifyingKey::parse(options.accept));
     P2PW_TRY(Channel channel, chosen_channel(console, options.channel));
-    if (config.channel(channel) == nullptr) {
-      return fail(ErrorCode::not_found, "no channel " + channel.str() + " in " + config.file.string());
-    }
-    for (ChannelConfig& entry : config.channels) {
-      if (entry.name == channel) entry.publisher = key;
-    }
+    P2PW_CHECK(set_publisher(text, channel, key));
   }
-  P2PW_CHECK(save_config(config, config.file, true));
+  P2PW_CHECK(replace_config(config.file, before, text.text));
   P2PW_CHECK(setup::give_to_daemon(config));
   console.note("Restart p2pwd. What is active stays active until the new key's first version, an anchor, has come.");
   console.answer({{"publisher", line}}, line);
@@ -121,7 +135,8 @@ Run add_rotate(CLI::App& verb) {
   verb.add_option("--without", options->without, "fleet-secret: node keys that are not to have it, and are shut out")->type_name("KEY");
   verb.add_flag("--finish", options->finish, "fleet-secret: from now on the old one opens no link");
   verb.add_option("--accept", options->accept, "publisher-key: on a node, the new public line")->type_name("LINE");
-  verb.add_option("--channel,-c", options->channel, "publisher-key: the channel, when there are several");
+  verb.add_option("--channel,-c", options->channel, "publisher-key: on a node the channel, when there are several; on the trainer a "
+                                                     "channel that has a key of its own");
   return [options](Console& console) { return rotate(*options, console); };
 }
 

@@ -35,9 +35,9 @@ Result<SigningKey> publisher_key(const Options& options, const Config& config, c
   const ChannelConfig* configured = config.channel(channel);
   if (configured == nullptr && !config.channels.empty()) {
     return fail(ErrorCode::not_found, "channel " + channel.str() + " is not in " + config.file.string() +
-                                          ": `p2pw config` shows which are");
+                                          ": `p2pw channel list` shows which are, `p2pw channel add` adds one");
   }
-  std::filesystem::path file = options.key.empty() ? publisher_key_path(config.file) : std::filesystem::path(options.key);
+  std::filesystem::path file = options.key.empty() ? publisher_key_path(config.file, channel) : std::filesystem::path(options.key);
   auto text = read_secret_file(file, kMaxKeyFile);
   if (!text && text.error().code == ErrorCode::not_found && options.key.empty()) {
     return fail(ErrorCode::not_found, "the publisher key is not here (" + file.string() +

@@ -10,10 +10,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "cli/service.h"
 #include "daemon/client/files.h"
+#include "protocol/limits.h"
 
 namespace p2pw::setup {
 namespace {
@@ -24,6 +26,12 @@ constexpr std::uint16_t kDashboardPort = 4712;
 
 Error cannot_give(const std::filesystem::path& path) {
   return fail(ErrorCode::io, "cannot change the owner of " + path.string() + ": " + std::strerror(errno));
+}
+
+Status answer_after(const Status& done, Console& console, const nlohmann::ordered_json& object, const std::string& text) {
+  if (done || !console.json()) console.answer(object, text);
+  if (!done) console.partial(object);
+  return done;
 }
 
 std::string name_of_local_end(int descriptor) {
@@ -95,6 +103,14 @@ void add_dashboard(Config& config) {
   }
 }
 
+Result<std::string> token_text(const std::string& given) {
+  if (given != "-") return given;
+  std::string text(limits::kMaxTokenLength + 1, '\0');
+  std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(std::cin.gcount()));
+  return text;
+}
+
 void place(Config& config, const Console& console) {
   config.file = std::filesystem::absolute(config_path(console.options().config));
   if (!console.options().state.empty()) config.state = std::filesystem::absolute(console.options().state);
@@ -132,9 +148,13 @@ std::string how_to_start(const Config& config) {
 Status answer_and_start(Console& console, const nlohmann::ordered_json& object, const std::string& text, bool start) {
   Status started = start ? service::start() : Status{};
   if (started && start) console.note("Started p2pwd, now and at every boot.");
-  if (started || !console.json()) console.answer(object, text);
-  if (!started) console.partial(object);
-  return started;
+  return answer_after(started, console, object, text);
+}
+
+Status answer_and_restart(Console& console, const nlohmann::ordered_json& object, const std::string& text, bool restart) {
+  Status restarted = restart ? service::restart() : Status{};
+  if (restarted && restart) console.note("Restarted p2pwd.");
+  return answer_after(restarted, console, object, text);
 }
 
 Status give_to_daemon(const Config& config) {

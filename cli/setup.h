@@ -1,4 +1,4 @@
-// What `init` and `join` share: keys, addresses and owners of a machine that is being set up.
+// What `init`, `join` and `channel add` share: keys, addresses and owners of a machine that is being set up.
 #pragma once
 
 #include <filesystem>
@@ -27,6 +27,9 @@ struct ListenOptions {
 // `peer`: any address of the network to be reached, for finding out. Error: usage.
 Result<ListenConfig> listen_config(const ListenOptions& options, const std::string& peer);
 
+// A token as it was given, or for - what standard input says.
+Result<std::string> token_text(const std::string& given);
+
 // The configuration's file and the state folder that --config, --state and their defaults mean, absolute.
 void place(Config& config, const Console& console);
 // Lets the daemon serve its dashboard, API and metrics on loopback too, with a token of its own.
@@ -41,6 +44,8 @@ std::string how_to_start(const Config& config);  // a note
 // The verb's answer, then the daemon's start when it is wanted. A daemon that does not start fails the verb, but the
 // answer, which is good all the same, is given.
 Status answer_and_start(Console& console, const nlohmann::ordered_json& object, const std::string& text, bool start);
+// The same for a machine that runs already.
+Status answer_and_restart(Console& console, const nlohmann::ordered_json& object, const std::string& text, bool restart);
 
 // Root sets up for others: where there is a user p2pw, the state folder becomes its own and the configuration readable for
 // it; the publisher key goes to who called sudo.

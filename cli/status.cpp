@@ -1,7 +1,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/daemon_access.h"
 #include "cli/fleet_text.h"
@@ -141,14 +144,15 @@ std::string links(const api::StatusReply& status, std::size_t most) {
 }
 
 std::string copies(const api::StatusReply& status, std::size_t versions) {
-  std::vector<std::uint64_t> newest;
-  for (const api::CopyStatus& c : status.copies) newest.push_back(c.version);
-  std::sort(newest.rbegin(), newest.rend());
-  newest.erase(std::unique(newest.begin(), newest.end()), newest.end());
-  std::uint64_t from = newest.size() > versions ? newest[versions - 1] : 0;
+  std::map<std::string, std::set<std::uint64_t, std::greater<>>> newest;
+  for (const api::CopyStatus& c : status.copies) newest[c.channel].insert(c.version);
+  auto shown = [&](const api::CopyStatus& c) {
+    const auto& of_channel = newest[c.channel];
+    return static_cast<std::size_t>(std::distance(of_channel.begin(), of_channel.find(c.version))) < versions;
+  };
   Table table({"channel", ">version", "into region", ">payload", ">copies", ">twice"});
   for (const api::CopyStatus& c : status.copies) {
-    if (c.version < from) continue;
+    if (!shown(c)) continue;
     double share = c.used_bytes == 0 ? 0 : static_cast<double>(c.payload_bytes) / static_cast<double>(c.used_bytes);
     table.row({c.channel, std::to_string(c.version), c.region, human_bytes(c.payload_bytes), printed("%.3f", share),
                human_bytes(c.duplicate_bytes)});

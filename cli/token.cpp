@@ -11,7 +11,8 @@ Status token(const api::TokenRequest& request, Console& console) {
   P2PW_TRY(ApiClient daemon, connect_daemon(console));
   P2PW_TRY(api::TokenReply reply, daemon.make_token(request));
   console.note("Good for one hour and " + std::to_string(request.uses) + (request.uses == 1 ? " node" : " nodes") +
-               "; type on it: p2pw join TOKEN --region REGION");
+               "; type on it: p2pw join TOKEN --region REGION" +
+               (request.channel.empty() ? "" : "; on one that has joined already: p2pw channel add TOKEN"));
   console.answer(api::to_json(reply), reply.token);
   return {};
 }

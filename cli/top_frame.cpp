@@ -95,29 +95,39 @@ void channel_lines(const api::StatusReply& now, Frame& frame) {
   }
 }
 
+// The channel stands first where there are several.
+std::vector<std::string> with_channel(bool several, std::string channel, std::vector<std::string> cells) {
+  if (several) cells.insert(cells.begin(), std::move(channel));
+  return cells;
+}
+
 Table region_table(const api::StatusReply& now, const std::map<std::string, Flow>& flow) {
   std::map<std::string, std::uint64_t> into;
   for (const api::LinkStatus& l : now.links) {
     if (auto it = flow.find(l.node); it != flow.end()) into[l.region] += it->second.sent_bits;
   }
-  Table table({"region", ">nodes", ">active", ">staged", ">off", ">sent now", "slowest"});
+  const bool several = now.channels.size() > 1;
+  std::vector<std::string> headings{"region", ">nodes", ">active", ">staged", ">off", ">sent now", "slowest"};
+  Table table(with_channel(several, "channel", std::move(headings)));
   std::size_t shown = 0;
   for (const RegionSummary& r : by_region(now)) {
     if (++shown > kRegionsShown) break;
     std::string slowest = r.slowest ? name_of(*r.slowest) + " on " + version_text(r.slowest->version_active) + ", " +
                                           lag_text(r.slowest->lag_seconds)
                                     : "";
-    table.row({r.region, std::to_string(r.nodes), std::to_string(r.active), std::to_string(r.staged),
-               r.offline ? std::to_string(r.offline) : "-", human_bits(into[r.region]), slowest});
+    table.row(with_channel(several, r.channel, {r.region, std::to_string(r.nodes), std::to_string(r.active), std::to_string(r.staged),
+               r.offline ? std::to_string(r.offline) : "-", human_bits(into[r.region]), slowest}));
   }
   return table;
 }
 
 Table node_table(const api::StatusReply& now) {
-  Table table({"node", "region", ">staged", ">active", "state", ">lag", "why"});
+  const bool several = now.channels.size() > 1;
+  Table table(with_channel(several, "channel", {"node", "region", ">staged", ">active", "state", ">lag", "why"}));
   for (const api::NodeStatus* n : worst_first(now)) {
-    table.row({name_of(*n).substr(0, 16), n->region.substr(0, 10), version_text(n->version_staged), version_text(n->version_active),
-               n->state, lag_text(n->lag_seconds), n->why});
+    table.row(with_channel(several, n->channel.substr(0, 16),
+                           {name_of(*n).substr(0, 16), n->region.substr(0, 10), version_text(n->version_staged),
+                            version_text(n->version_active), n->state, lag_text(n->lag_seconds), n->why}));
   }
   return table;
 }

@@ -62,11 +62,13 @@ Result<MemberInfo> parse_hello(const wire::Hello& hello) {
     P2PW_TRY(out.swarm, parse_endpoint(hello.swarm()));
   }
   if (static_cast<std::size_t>(hello.channels_size()) > kMaxChannels) return bad("too many channels");
+  std::vector<Channel> channels;
   for (const std::string& name : hello.channels()) {
     auto channel = Channel::parse(name);
     if (!channel) return bad("its channel: " + channel.error().message);
-    out.channels.push_back(std::move(channel).value());
+    channels.push_back(std::move(channel).value());
   }
+  out.member.follows = Follows(std::move(channels));
   out.software = printable(hello.software());
   out.name = printable(hello.name());
   return out;
@@ -97,7 +99,7 @@ void write_hello(const MemberInfo& info, wire::Hello& out) {
   };
   for (const Endpoint& endpoint : info.endpoints) put(endpoint, *out.add_endpoints());
   if (info.swarm) put(*info.swarm, *out.mutable_swarm());
-  for (const Channel& channel : info.channels) out.add_channels(channel.str());
+  for (const Channel& channel : info.member.follows.listed()) out.add_channels(channel.str());
   out.set_software(info.software);
   out.set_name(info.name);
   out.set_incarnation(info.incarnation);

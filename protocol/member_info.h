@@ -28,7 +28,6 @@ struct MemberInfo {
   std::uint64_t incarnation = 0;    // of two with the same key, the higher one is the daemon's newer start
   std::vector<Endpoint> endpoints;  // where it accepts links
   std::optional<Endpoint> swarm;    // none for a trainer
-  std::vector<Channel> channels;
   std::string software;
   std::string name;
   auto operator<=>(const MemberInfo&) const = default;

@@ -8,6 +8,16 @@
 #include "protocol/crypto_init.h"
 
 namespace p2pw {
+
+Follows::Follows(std::vector<Channel> only) : all_(false), only_(std::move(only)) {
+  std::sort(only_.begin(), only_.end());
+  only_.erase(std::unique(only_.begin(), only_.end()), only_.end());
+}
+
+bool Follows::has(const Channel& channel) const {
+  return all_ || std::binary_search(only_.begin(), only_.end(), channel);
+}
+
 namespace {
 
 // One rendezvous: SipHash-2-4 of the candidate under a key made from what is being placed. SipHash costs 20 ns a
@@ -52,7 +62,7 @@ std::vector<Scored> best_of(const Channel& channel, const Region& region, std::s
   const Rendezvous rendezvous("p2pw gateway candidates 1", as_bytes(channel.str()));
   std::vector<Scored> scored;
   for (const Member& member : members) {
-    if (member.trainer || member.region != region) continue;
+    if (member.trainer || member.region != region || !member.follows.has(channel)) continue;
     scored.push_back({rendezvous.score(member.key.view()), &member});
   }
   count = std::min(count, scored.size());
@@ -99,10 +109,10 @@ std::uint32_t median_rate(std::vector<RegionRate> rates) {
 }  // namespace
 
 // By name. There are few regions and many members.
-std::vector<RegionRate> region_rates(std::span<const Member> members) {
+std::vector<RegionRate> region_rates(const Channel& channel, std::span<const Member> members) {
   std::vector<RegionRate> rates;
   for (const Member& member : members) {
-    if (member.trainer) continue;
+    if (member.trainer || !member.follows.has(channel)) continue;
     const std::uint32_t mbit = member.wan_mbit == 0 ? kUnstated : member.wan_mbit;
     const auto at = std::lower_bound(rates.begin(), rates.end(), member.region,
                                      [](const RegionRate& r, const Region& name) { return r.region < name; });
@@ -116,7 +126,7 @@ std::vector<RegionRate> region_rates(std::span<const Member> members) {
 }
 
 std::vector<Region> region_order(const BundlePlace& bundle, const Region& home, std::span<const Member> members) {
-  return order_regions(bundle, home, region_rates(members));
+  return order_regions(bundle, home, region_rates(bundle.channel, members));
 }
 
 std::vector<Region> order_regions(const BundlePlace& bundle, const Region& home, std::vector<RegionRate> away) {

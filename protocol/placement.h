@@ -1,6 +1,8 @@
 // Who takes what where: pure functions of (run, bundle index, live members). Every daemon that has the same members gets
 // the same answer, so nothing is negotiated; leases (lease.h) make sure of one copy while views differ.
 //
+// Only members that follow the bundle's channel count: everybody else has neither its records nor a place for its bytes.
+//
 // Rendezvous hashing (Thaler and Ravishankar, 1998): each candidate gets a score from hash(subject, candidate); the
 // highest wins. Candidates are ranked for the channel and rotated by the bundle's index: neighbouring bundles, which are in
 // flight together, go through different gateways, and the first ones of every version through the same, whose connections
@@ -15,6 +17,20 @@
 
 namespace p2pw {
 
+// Which channels a member follows. One that was made without a list follows them all.
+class Follows {
+ public:
+  Follows() = default;
+  explicit Follows(std::vector<Channel> only);
+  bool has(const Channel& channel) const;
+  const std::vector<Channel>& listed() const { return only_; }  // sorted
+  auto operator<=>(const Follows&) const = default;
+
+ private:
+  bool all_ = true;
+  std::vector<Channel> only_;
+};
+
 struct Member {
   NodeKey key;
   Region region;
@@ -22,12 +38,13 @@ struct Member {
   bool bootstrap = false;
   bool suspect = false;    // keeps its place, loses its leases
   std::uint32_t wan_mbit = 0;  // what it says that it sends to other regions at most; 0: as much as there is
+  Follows follows{};           // who does not follow a channel takes no part in spreading it
   auto operator<=>(const Member&) const = default;
 };
 
 inline constexpr std::size_t kGatewayCandidates = 4;
 
-// The first G live rollout nodes of the region in rendezvous order for the channel. Only these, the trainer and
+// The first G live rollout nodes of the region that follow the channel, in rendezvous order for it. Only these, the trainer and
 // bootstrap daemons keep links across regions.
 std::vector<NodeKey> gateway_candidates(const Channel& channel, const Region& region, std::span<const Member> members,
                                         std::size_t count = kGatewayCandidates);
@@ -43,7 +60,7 @@ struct BundlePlace {
 std::vector<NodeKey> gateway_succession(const BundlePlace& bundle, const Region& region,
                                         std::span<const Member> members, std::size_t count = kGatewayCandidates);
 
-// Regions with rollout nodes in the order in which the bundle visits them: the home region first, slow ones last, so that
+// Regions with rollout nodes of the channel in the order in which the bundle visits them: the home region first, slow ones last, so that
 // nobody waits behind them. A region is as fast as the least that one of its members states; it is slow when that is less
 // than half of the median of the regions away from home.
 std::vector<Region> region_order(const BundlePlace& bundle, const Region& home, std::span<const Member> members);
@@ -53,7 +70,7 @@ struct RegionRate {
   Region region;
   std::uint32_t mbit = 0;
 };
-std::vector<RegionRate> region_rates(std::span<const Member> members);
+std::vector<RegionRate> region_rates(const Channel& channel, std::span<const Member> members);
 std::vector<Region> order_regions(const BundlePlace& bundle, const Region& home, std::vector<RegionRate> rates);
 
 // The relay tree over region_order(): the root is the trainer, which feeds `root_children` regions; every region feeds

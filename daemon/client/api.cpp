@@ -106,6 +106,7 @@ template <class V> void fields(V& v, StatusReply& s) {
   v("staleness", s.staleness);
   v("mirror", s.mirror);
 }
+template <class V> void fields(V& v, PeerChannel& s) { v("channel", s.channel); }
 template <class V> void fields(V& v, PeerStatus& s) {
   v("node", s.node);
   v("name", s.name);
@@ -117,6 +118,7 @@ template <class V> void fields(V& v, PeerStatus& s) {
   v("address", s.address);
   v("round_trip_ms", s.round_trip_ms);
   v("rate_bits", s.rate_bits);
+  v("channels", s.channels);
   v("doing", s.doing);
 }
 template <class V> void fields(V& v, PeersReply& s) { v("peers", s.peers); }

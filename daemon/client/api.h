@@ -146,6 +146,9 @@ struct StatusReply {
 };
 
 // A member of the fleet, and why there is or is no traffic with it.
+struct PeerChannel {
+  std::string channel;
+};
 struct PeerStatus {
   std::string node, name, region;
   bool trainer = false, bootstrap = false;
@@ -154,6 +157,7 @@ struct PeerStatus {
   std::string address;
   double round_trip_ms = 0;
   std::uint64_t rate_bits = 0;
+  std::vector<PeerChannel> channels;  // that it follows
   std::string doing;           // "gateway of 3 bundles", "idle: has everything", ...
 };
 struct PeersReply {

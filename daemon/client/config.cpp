@@ -343,8 +343,8 @@ Result<Config> load_config(const std::filesystem::path& file) {
 Status save_config(const Config& config, const std::filesystem::path& file, bool replace) {
   std::error_code ignored;
   if (!replace && std::filesystem::exists(file, ignored)) {
-    return fail(ErrorCode::usage, file.string() + " is there already: this machine has been set up; give --force to "
-                                                  "write it anew, or --config for another file");
+    return fail(ErrorCode::usage, file.string() + " is there already: this machine has been set up; `p2pw channel "
+                                                  "add` adds a channel; give --force to write it anew, or --config for another file");
   }
   return write_small_file(file, to_short_toml(config), 0640, 0755);
 }

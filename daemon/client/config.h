@@ -155,6 +155,9 @@ std::string to_toml(const Config& config);
 // The same without the values that are defaults anyway: a file to begin with.
 std::string to_short_toml(const Config& config);
 
+// The section of one of its channels, in the short form.
+std::string channel_toml(const Config& config, const Channel& channel);
+
 // Writes to_short_toml() beside `file`, syncs and renames; mode 0640; parent folders are made. Refuses an existing file
 // unless `replace`. Errors: io, no_space, usage (exists).
 Status save_config(const Config& config, const std::filesystem::path& file, bool replace = false);

@@ -181,4 +181,10 @@ std::string text_of(const ActivationPolicy& policy) {
 std::string to_toml(const Config& config) { return write(config, true); }
 std::string to_short_toml(const Config& config) { return write(config, false); }
 
+std::string channel_toml(const Config& config, const Channel& channel) {
+  Writer w(false);
+  if (const ChannelConfig* found = config.channel(channel)) write_channel(w, config, *found);
+  return w.text().substr(w.text().find_first_not_of('\n'));
+}
+
 }  // namespace p2pw

@@ -8,6 +8,16 @@ std::filesystem::path publisher_key_path(const std::filesystem::path& config_fil
   return config_file.parent_path() / "publisher.key";
 }
 
+std::filesystem::path own_key_path(const std::filesystem::path& config_file, const Channel& channel) {
+  return config_file.parent_path() / ("publisher-" + channel.str() + ".key");
+}
+
+std::filesystem::path publisher_key_path(const std::filesystem::path& config_file, const Channel& channel) {
+  std::error_code ignored;
+  auto own = own_key_path(config_file, channel);
+  return std::filesystem::exists(own, ignored) ? own : publisher_key_path(config_file);
+}
+
 std::filesystem::path config_path(const std::string& given) {
   if (!given.empty()) return given;
   const char* from_environment = std::getenv("P2PW_CONFIG");

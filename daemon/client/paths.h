@@ -48,6 +48,10 @@ class StatePaths {
 
 // The publisher's secret key beside the configuration of the trainer. Read by `init` and `seed`, never by the daemon.
 std::filesystem::path publisher_key_path(const std::filesystem::path& config_file);
+// Where a channel's own key lies when it has one (`p2pw channel add`): publisher-CHANNEL.key.
+std::filesystem::path own_key_path(const std::filesystem::path& config_file, const Channel& channel);
+// The channel's own key if it is there, else the one for all.
+std::filesystem::path publisher_key_path(const std::filesystem::path& config_file, const Channel& channel);
 
 // The file that the user means: `given`, else $P2PW_CONFIG, else kDefaultConfigFile.
 std::filesystem::path config_path(const std::string& given);

@@ -106,6 +106,13 @@ std::vector<wire::NodeState> FleetStates::all() const {
 
 void FleetStates::set_members(const std::vector<Member>& members) {
   members_ = members;
+  // A node that has given up a channel is no longer waited for.
+  std::erase_if(rows_, [&](const auto& entry) {
+    const Member* member = find_member(members, entry.first.node);
+    const bool given_up = member && !member->follows.has(entry.first.channel);
+    if (given_up) --channels_of_[entry.first.node];
+    return given_up;
+  });
   for (auto& [key, row] : rows_) row.live = find_member(members, key.node) != nullptr;
   // Keys that come and go: those that went are forgotten when there are too many.
   if (rows_.size() <= kMaxRows) return;

@@ -86,7 +86,7 @@ Result<std::unique_ptr<Follower>> Follower::open(const Config& config, const Cha
 
 void Follower::open_exchange() {
   SlabExchange::World world;
-  world.neighbours = [this] { return host_.neighbours(); };
+  world.neighbours = [this] { return host_.neighbours(channel()); };
   world.links = [this] { return host_.all_links(); };
   world.send = [this](const NodeKey& to, const wire::LinkMessage& message, SharedBytes payload, bool bulk) {
     return host_.send_to(to, message, std::move(payload), bulk);
@@ -213,7 +213,7 @@ void Follower::bundle_known(const Run& run, BundleIndex index) {
   known.index = index;
   known.known_at = host_.steady_now();
   bundles_of_[run.id()].push_back(id);
-  std::optional<Bytes> meta = early_metas_.take(id);
+  std::optional<Bytes> meta = host_.early_metas().take(id);
   if (!meta && replaying_) meta = bundles_.saved_meta(id);
   if (!meta) return;
   if (auto opened = open_bundle(id, *meta); !opened.ok()) {
@@ -274,7 +274,7 @@ void Follower::give_up_run(const RunId& run) { drop_run(run); }
 Status Follower::take_meta(const BundleId& bundle, Bytes meta) {
   auto it = known_.find(bundle);
   if (it == known_.end()) {
-    early_metas_.add(bundle, std::move(meta));
+    host_.early_metas().add(bundle, std::move(meta));
     return {};
   }
   return it->second.open ? Status() : open_bundle(bundle, meta);

@@ -51,11 +51,13 @@ class FollowerHost {
   // `far`: neighbours did not have it, ask every link.
   virtual void want_meta(const BundleId& bundle, bool far) = 0;
   virtual void want_records(const Channel& channel, const NodeKey* from) = 0;
+  // Metas whose record is still to come: whose channel they are of shows only then.
+  virtual EarlyMetas& early_metas() = 0;
   virtual void event(const Channel& channel, const std::string& event, Version version, const std::string& detail) = 0;
   virtual void state_changed(const Channel& channel) = 0;
   virtual Region home_region() const = 0;  // the trainer's
-  // Linked nodes of this region, no trainer; all links.
-  virtual std::vector<NodeKey> neighbours() const = 0;
+  // Linked nodes of this region that follow the channel, no trainer; all links.
+  virtual std::vector<NodeKey> neighbours(const Channel& channel) const = 0;
   virtual std::vector<NodeKey> all_links() const = 0;
   virtual std::string name_of_node(const NodeKey& key) const = 0;
   // `bulk`: on the lane of chunks; false when that is full.
@@ -257,7 +259,6 @@ class Follower : private RebuildEvents, private ActivationEvents {
   std::unique_ptr<Certifier> certifier_;
   std::unordered_map<BundleId, KnownBundle> known_;
   std::map<RunId, std::vector<BundleId>> bundles_of_;
-  EarlyMetas early_metas_;
   std::map<Version, VersionTimes> times_;
   std::map<Version, std::vector<NodeKey>> live_at_seal_;
   std::optional<StagedVersion> staged_;

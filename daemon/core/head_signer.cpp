@@ -2,16 +2,29 @@
 
 #include <spdlog/spdlog.h>
 
+#include <optional>
+
 #include "daemon/client/files.h"
 #include "protocol/limits.h"
 
 namespace p2pw {
 
+namespace {
+
+constexpr std::size_t kMaxKeyFile = 4096;
+
+// The service manager hands over one key for all channels. Where the channel's delegate names another one, its file has it.
+Result<SigningKey> online_key(const std::filesystem::path& file, const std::optional<DelegateRecord>& delegate) {
+  P2PW_TRY(std::string text, read_credential("p2pw.online.key", file, kMaxKeyFile));
+  P2PW_TRY(SigningKey key, SigningKey::parse(text));
+  if (!delegate || delegate->key == key.verifying_key()) return key;
+  auto own = read_secret_file(file, kMaxKeyFile);
+  return own.ok() ? SigningKey::parse(*own) : Result<SigningKey>(std::move(key));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<HeadSigner>> HeadSigner::open(const StatePaths& paths, Follower& follower) {
-  auto text = read_credential("p2pw.online.key", paths.online_key(follower.channel()), 4096);
-  if (!text.ok() && text.error().code == ErrorCode::not_found) return std::unique_ptr<HeadSigner>();
-  if (!text.ok()) return text.error();
-  P2PW_TRY(SigningKey key, SigningKey::parse(*text));
   if (auto delegate = read_small_file(paths.delegate(follower.channel()), limits::kMaxRecordBytes); delegate.ok()) {
     auto taken = follower.take_record(as_bytes(*delegate), nullptr);
     if (!taken.ok()) {
@@ -19,7 +32,10 @@ Result<std::unique_ptr<HeadSigner>> HeadSigner::open(const StatePaths& paths, Fo
                    taken.error().message);
     }
   }
-  return std::unique_ptr<HeadSigner>(new HeadSigner(std::move(key), follower));
+  auto key = online_key(paths.online_key(follower.channel()), follower.log().verifier().delegate());
+  if (!key.ok() && key.error().code == ErrorCode::not_found) return std::unique_ptr<HeadSigner>();
+  if (!key.ok()) return key.error();
+  return std::unique_ptr<HeadSigner>(new HeadSigner(std::move(*key), follower));
 }
 
 void HeadSigner::tick(WallTime now) {

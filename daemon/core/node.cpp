@@ -100,7 +100,9 @@ Status Node::open_links(SwarmFactory swarm) {
   self.incarnation = to_millis(started_);
   self.software = kSoftwareVersion;
   self.name = config_.node.name;
-  for (const ChannelConfig& channel : config_.channels) self.channels.push_back(channel.name);
+  std::vector<Channel> channels;
+  for (const ChannelConfig& channel : config_.channels) channels.push_back(channel.name);
+  self.member.follows = Follows(std::move(channels));
   for (const BootstrapConfig& b : config_.bootstrap) {
     roster.configured.push_back({b.address, b.port});
     roster.configured_keys.push_back(b.key);
@@ -345,6 +347,10 @@ void Node::state_changed(const Channel& channel) {
   Follower* changed = follower(channel);
   if (!changed || !roster_) return;
   states_.hear(own_state(*changed), roster_->members());
+  states_news();
+}
+
+void Node::states_news() {
   states_due_ = true;
   if (publisher_) publisher_->tick();
   wake_waiters();
@@ -386,6 +392,13 @@ void Node::send_states(bool all) {
   }
 }
 
+// A bit for each channel here; the last one is for all that are too many.
+SwarmGroups Node::swarm_group(const Channel& channel) const {
+  std::size_t at = 0;
+  while (at < config_.channels.size() && config_.channels[at].name != channel) ++at;
+  return SwarmGroups{1} << std::min<std::size_t>(at, 63);
+}
+
 void Node::members_changed(const std::vector<NodeKey>& lost, const std::vector<NodeKey>& back) {
   states_.set_members(roster_->members());
   if (swarm_) {
@@ -393,7 +406,11 @@ void Node::members_changed(const std::vector<NodeKey>& lost, const std::vector<N
     for (const Member& m : roster_->members()) {
       if (m.key == self().key || m.trainer || m.region != self().region || m.suspect) continue;
       auto view = roster_->view(m.key);
-      if (view && view->info.swarm) peers.push_back({m.key, view->info.swarm->host, view->info.swarm->port});
+      SwarmGroups groups = 0;
+      for (const ChannelConfig& channel : config_.channels) {
+        if (m.follows.has(channel.name)) groups |= swarm_group(channel.name);
+      }
+      if (view && view->info.swarm) peers.push_back({m.key, view->info.swarm->host, view->info.swarm->port, groups});
     }
     swarm_->set_members(std::move(peers));
     for (const NodeKey& key : lost) swarm_->drop(key);

@@ -14,6 +14,7 @@
 #include "daemon/client/config.h"
 #include "daemon/core/api_server.h"
 #include "daemon/core/early_chunks.h"
+#include "daemon/core/early_metas.h"
 #include "daemon/core/event_log.h"
 #include "daemon/core/fleet_states.h"
 #include "daemon/core/follower.h"
@@ -96,10 +97,11 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   void bundle_spoilt(const BundleId& bundle) override;
   void want_meta(const BundleId& bundle, bool far) override;
   void want_records(const Channel& channel, const NodeKey* from) override;
+  EarlyMetas& early_metas() override { return early_metas_; }
   void event(const Channel& channel, const std::string& event, Version version, const std::string& detail) override;
   void state_changed(const Channel& channel) override;
   Region home_region() const override;
-  std::vector<NodeKey> neighbours() const override { return roster_->regional_links(); }
+  std::vector<NodeKey> neighbours(const Channel& channel) const override { return roster_->regional_links(&channel); }
   std::vector<NodeKey> all_links() const override { return hub_->links(); }
   bool send_to(const NodeKey& peer, const wire::LinkMessage& message, SharedBytes payload, bool bulk) override;
   std::vector<Need> seen_lately(const Channel& channel) const override;
@@ -120,7 +122,9 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   void tick();
   void send_states(bool all);
   void wake_waiters();
+  void states_news();  // of whomever
   Follower* follower_of(const BundleId& bundle);
+  SwarmGroups swarm_group(const Channel& channel) const;
   wire::NodeState own_state(const Follower& follower) const;
   void write_times(const Follower& follower, wire::NodeState& state) const;
 
@@ -193,6 +197,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   bool states_due_ = false;
   std::unordered_map<BundleId, Channel> channel_of_;
   EarlyChunks early_;
+  EarlyMetas early_metas_;
   std::map<BundleId, SteadyTime> swarm_again_;  // bundles that the swarm gave up, until they are added anew
   FreshChunks fresh_;
   std::map<NodeKey, RecentSet<Sha256>> told_;  // records that a linked peer has from us

@@ -215,6 +215,7 @@ api::PeersReply peers(Node& node) {
       p.round_trip_ms = millis(stats->round_trip);
       p.rate_bits = stats->rate_bits;
     }
+    for (const Channel& channel : m.follows.listed()) p.channels.push_back({channel.str()});
     p.doing = doing(node, m.key);
     r.peers.push_back(std::move(p));
   }
@@ -293,7 +294,7 @@ void answer_channel(Node& node, const ApiRequest& request, const ApiServer::Repl
   Follower* follower = channel.ok() ? node.follower(*channel) : nullptr;
   if (!follower) {
     return reply(error_response(fail(ErrorCode::not_found, "this daemon follows no channel \"" + std::string(rest.substr(0, slash)) +
-                                                               "\"; p2pw status shows which it does")));
+                                                               "\"; p2pw status shows which it does, p2pw channel add adds one")));
   }
   if (slash == std::string_view::npos) return reply(error_response(fail(ErrorCode::not_found, "nothing at " + request.path)));
   auto verb = rest.substr(slash + 1);
@@ -345,7 +346,7 @@ void answer_token(Node& node, const ApiRequest& request, const ApiServer::Reply&
   } else if (node.followers().size() == 1) {
     channel = node.followers().begin()->first;
   } else {
-    return reply(error_response(fail(ErrorCode::usage, "this daemon follows several channels; name one")));
+    return reply(error_response(fail(ErrorCode::usage, "this daemon follows several channels; name one with --channel")));
   }
   WallTime expires;
   auto token = node.make_token(wanted->uses, channel, expires);

@@ -78,8 +78,7 @@ void Node::link_message(const NodeKey& peer, const wire::LinkMessage& message, B
       metas_told(peer).insert(*bundle);
       if (!member || member->trainer || member->region != self().region) foreign_metas_.insert(*bundle);
       Follower* follower = follower_of(*bundle);
-      if (!follower && !followers_.empty()) follower = followers_.begin()->second.get();
-      if (!follower) return;
+      if (!follower) return early_metas_.add(*bundle, std::move(payload));
       if (auto taken = follower->take_meta(*bundle, std::move(payload)); !taken.ok()) {
         spdlog::warn("meta from {} refused: {}", peer.short_hex(), taken.error().message);
       }
@@ -145,7 +144,7 @@ void Node::states_message(const Member& peer, const wire::NodeStates& message) {
     to_local_clock(state, stats ? *stats : LinkStats());
     news |= states_.hear(state, roster_->members());
   }
-  if (news && !followers_.empty()) state_changed(followers_.begin()->first);
+  if (news) states_news();
 }
 
 // Each honest peer sends a record once. Whoever keeps our signature checks busy with others has to go.
@@ -230,7 +229,7 @@ void Node::add_failed_bundles() {
     Follower* follower = follower_of(it->first);
     if (auto stored = follower ? follower->bundles().find(it->first) : nullptr) {
       swarm_->remove(stored->id);
-      swarm_->add(stored->id, stored->record, stored->meta->chunk_roots, stored->file);
+      swarm_->add(stored->id, stored->record, stored->meta->chunk_roots, stored->file, swarm_group(follower->channel()));
     }
     it = swarm_again_.erase(it);
   }
@@ -321,18 +320,18 @@ void Node::want_meta(const BundleId& bundle, bool far) {
   for (const NodeKey& peer : peers) hub_->send(peer, message);
 }
 
-// A record enters a region once: its maker and whoever hears it from another region hand it to every node of their own;
-// the maker also to one entry node of each other region. A seal is handed to the other regions by every entry node, so
-// that a trainer that dies while sending it leaves no region without.
+// A record goes only to who follows its channel, and enters a region once: its maker and whoever hears it from another
+// region hand it to every node of their own; the maker also to one entry node of each other region. A seal is handed to
+// the other regions by every entry node, so that a trainer that dies while sending it leaves no region without.
 void Node::forward_record(const VerifiedRecord& record, const NodeKey* from) {
   wire::LinkMessage message;
   message.mutable_records()->add_envelopes(std::string(as_text(record.envelope())));
   const Member* sender = from ? roster_->find(*from) : nullptr;
   bool foreign = !sender || sender->trainer || sender->region != self().region;
   std::vector<NodeKey> to;
-  if (foreign) to = roster_->regional_links();
+  if (foreign) to = roster_->regional_links(&record.channel());
   if (!from || (foreign && record.as<SealRecord>())) {
-    for (const NodeKey& key : roster_->entry_nodes()) to.push_back(key);
+    for (const NodeKey& key : roster_->entry_nodes(record.channel())) to.push_back(key);
   }
   for (const NodeKey& peer : to) {
     if (from && peer == *from) continue;
@@ -349,9 +348,9 @@ void Node::bundle_opened(const BundleFacts& facts, const StoredBundle& bundle, b
   }
   // A meta that came from another region is handed on: this region's nodes need it before they can join the swarm.
   if (foreign_metas_.erase(bundle.id)) {
-    for (const NodeKey& peer : roster_->regional_links()) introduce(peer, bundle.id);
+    for (const NodeKey& peer : roster_->regional_links(&facts.place.channel)) introduce(peer, bundle.id);
   }
-  if (swarm_) swarm_->add(bundle.id, bundle.record, bundle.meta->chunk_roots, bundle.file);
+  if (swarm_) swarm_->add(bundle.id, bundle.record, bundle.meta->chunk_roots, bundle.file, swarm_group(facts.place.channel));
   spread_->add(facts, held, fresh);
   for (EarlyChunk& chunk : early_.take(bundle.id)) {
     wire::Chunk header;
@@ -374,18 +373,18 @@ void Node::want_records(const Channel& channel, const NodeKey* from) {
   if (!follower) return;
   wire::LinkMessage message;
   follower->fill_wanted(*message.mutable_records_wanted());
-  if (from) {
-    hub_->send(*from, message);
-    return;
+  auto peers = from ? std::vector<NodeKey>{*from} : hub_->links();
+  for (const NodeKey& peer : peers) {
+    const Member* member = roster_->find(peer);
+    if (!member || member->follows.has(channel)) hub_->send(peer, message);
   }
-  auto peers = hub_->links();
-  for (const NodeKey& peer : peers) hub_->send(peer, message);
 }
 
 void Node::records_wanted(const NodeKey& peer, const wire::RecordsWanted& wanted) {
   auto channel = Channel::parse(wanted.channel());
   Follower* follower = channel.ok() ? this->follower(*channel) : nullptr;
-  if (!follower || !record_requests_.spend(peer, steady_now())) return;
+  // Each channel has its own share: a peer asks for all of them when it connects.
+  if (!follower || !record_requests_.spend(peer, steady_now(), 1.0 / static_cast<double>(followers_.size()))) return;
   wire::LinkMessage message;
   std::size_t bytes = 0;
   for (const Bytes& envelope : follower->missing_for(wanted)) {

@@ -52,7 +52,7 @@ std::size_t ChannelMirror::writing_place() const {
   std::set<Region> regions;
   bool trainer = false;
   for (const Member& member : node_.roster().members()) {
-    if (!member.trainer) regions.insert(member.region);
+    if (!member.trainer && member.follows.has(follower_.channel())) regions.insert(member.region);
     trainer = trainer || (member.trainer && !member.suspect);
   }
   const auto at = static_cast<std::size_t>(std::distance(regions.begin(), regions.find(self.region)));

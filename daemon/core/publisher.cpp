@@ -52,7 +52,8 @@ void Publisher::open(const PublishSessionPtr& connection, const wire::PublishMes
   Follower* follower = channel.ok() ? node_.follower(*channel) : nullptr;
   if (!follower) {
     return connection->refuse(fail(ErrorCode::not_found, "channel " + message.open().channel() +
-                                                             " is not in this daemon's configuration: put it into [channels] and restart it"));
+                                                             " is not in the configuration that this daemon was started with: `p2pw channel "
+                                                             "add` puts it there; then restart p2pwd"));
   }
   if (publishing(*channel)) {
     return connection->refuse(fail(ErrorCode::busy, "another seed publishes on channel " + channel->str() +

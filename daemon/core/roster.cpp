@@ -167,7 +167,7 @@ void Roster::refresh(SteadyTime) {
 }
 
 void Roster::follow_plan() {
-  auto plan = plan_links(self_member_, members_, options_.self.channels, options_.candidates);
+  auto plan = plan_links(self_member_, members_, self_member_.follows.listed(), options_.candidates);
   for (const NodeKey& peer : plan.peers) {
     if (dialled_.contains(peer)) continue;
     auto view = table_.find(peer);
@@ -214,18 +214,20 @@ std::vector<wire::MemberEntry> Roster::entries() const {
   return out;
 }
 
-std::vector<NodeKey> Roster::regional_links() const {
+std::vector<NodeKey> Roster::regional_links(const Channel* channel) const {
   std::vector<NodeKey> out;
   for (const Member& m : members_) {
-    if (m.region == self_member_.region && m.key != self_member_.key && !m.trainer && hub_.linked(m.key)) out.push_back(m.key);
+    if (m.region != self_member_.region || m.key == self_member_.key || m.trainer || !hub_.linked(m.key)) continue;
+    if (!channel || m.follows.has(*channel)) out.push_back(m.key);
   }
   return out;
 }
 
-std::vector<NodeKey> Roster::entry_nodes() const {
+std::vector<NodeKey> Roster::entry_nodes(const Channel& channel) const {
   std::map<Region, const Member*> best;
   for (const Member& m : members_) {
     if (m.trainer || (m.region == self_member_.region && !self_member_.trainer) || !hub_.linked(m.key)) continue;
+    if (!m.follows.has(channel)) continue;
     const Member*& entry = best[m.region];
     auto rank = [](const Member& x) { return std::pair(!x.suspect, x.bootstrap); };
     if (!entry || rank(m) > rank(*entry)) entry = &m;

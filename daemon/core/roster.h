@@ -44,10 +44,10 @@ class Roster {
   std::optional<MemberView> view(const NodeKey& key) const { return table_.find(key); }
   std::vector<MemberView> views() const { return table_.views(); }
   std::vector<wire::MemberEntry> entries() const;  // for an enrolment reply
-  // Linked members of this region that take part in its swarm, and one linked member of each other region to hand records
-  // to: a bootstrap daemon if there is one.
-  std::vector<NodeKey> regional_links() const;
-  std::vector<NodeKey> entry_nodes() const;
+  // Linked members of this region that take part in its swarm, all or those that follow a channel; and one linked member of
+  // each other region to hand the channel's records to: a bootstrap daemon if there is one that follows it.
+  std::vector<NodeKey> regional_links(const Channel* channel = nullptr) const;
+  std::vector<NodeKey> entry_nodes(const Channel& channel) const;
   bool witness() const { return options_.self.member.bootstrap; }
 
  private:

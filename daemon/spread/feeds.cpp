@@ -246,7 +246,7 @@ void Feeds::peer_lost(const NodeKey& peer) {
       unassign(region, *feed, "lost");
       touched = true;
     }
-    region.turn.erase(peer);
+    std::erase_if(region.turn, [&](const auto& entry) { return entry.first.second == peer; });
     region.pace.forget(peer);
     if (!touched) continue;
     for (auto& [order, feed] : region.open) {

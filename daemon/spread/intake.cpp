@@ -82,18 +82,18 @@ bool Intake::is_gateway(const BundleId& bundle) const {
   return lease && lease->holder == world_.self().key;
 }
 
-std::vector<NodeKey> Intake::neighbours() const {
+std::vector<NodeKey> Intake::neighbours(const Channel& channel) const {
   std::vector<NodeKey> out;
   for (const Member& m : world_.members()) {
     if (m.trainer || m.suspect || m.region != world_.self().region || m.key == world_.self().key) continue;
-    if (world_.linked(m.key)) out.push_back(m.key);
+    if (m.follows.has(channel) && world_.linked(m.key)) out.push_back(m.key);
   }
   return out;
 }
 
 void Intake::announce(const Entry& entry) {
   auto message = announce_message(entry.bundle.id, {world_.self().key, entry.epoch});
-  for (const NodeKey& key : neighbours()) world_.send(key, message);
+  for (const NodeKey& key : neighbours(entry.bundle.place.channel)) world_.send(key, message);
 }
 
 void Intake::decline(const NodeKey& upstream, const Entry& entry, const Lease& served_by) {
@@ -141,7 +141,7 @@ void Intake::begin(Entry& entry, Epoch at_least) {
   entry.epoch = std::max(is_gateway(entry.bundle.id) ? floor : floor.next(), at_least);
   region_.hear(entry.bundle.id, {world_.self().key, entry.epoch});
   entry.region_held = ChunkSet(entry.bundle.chunks);
-  auto peers = neighbours();
+  auto peers = neighbours(entry.bundle.place.channel);
   entry.awaited = std::set<NodeKey>(peers.begin(), peers.end());
   entry.upstream.reset();
   enter(entry, State::polling);
@@ -278,7 +278,7 @@ void Intake::peer_up(const NodeKey& peer) {
   for (const Member& m : world_.members()) {
     if (m.key != peer || m.region != world_.self().region) continue;
     for (auto& [id, entry] : entries_) {
-      if (is_gateway(id) && entry.state != State::done) {
+      if (is_gateway(id) && entry.state != State::done && m.follows.has(entry.bundle.place.channel)) {
         world_.send(peer, announce_message(id, {world_.self().key, entry.epoch}));
       }
     }
@@ -308,7 +308,8 @@ std::vector<NodeKey> Intake::upstreams(const Entry& entry) const {
   // Then whoever is nearest; the trainer among them.
   std::vector<const Member*> rest;
   for (const Member& m : world_.members()) {
-    if (!m.suspect && (m.trainer || m.region != self.region)) rest.push_back(&m);
+    const bool outside = m.trainer || m.region != self.region;
+    if (!m.suspect && outside && m.follows.has(entry.bundle.place.channel)) rest.push_back(&m);
   }
   std::stable_sort(rest.begin(), rest.end(), [&](const Member* a, const Member* b) {
     if (at == 0 && a->trainer != b->trainer) return a->trainer;
@@ -413,15 +414,18 @@ void Intake::tick() {
   for (auto& [id, entry] : open_) step(*entry);
 }
 
-Intake::Hope Intake::hope(const Entry& entry, const std::vector<RegionRate>& regions) const {
+Intake::Hope Intake::hope(const Entry& entry, RatesOfChannels& rates) const {
+  const Channel& channel = entry.bundle.place.channel;
+  auto [regions, first] = rates.try_emplace(channel);
+  if (first) regions->second = region_rates(channel, world_.members());
   Hope hope;
   for (const Member& m : world_.members()) {
-    if (m.suspect || (!m.trainer && m.region == world_.self().region)) continue;
+    if (m.suspect || !m.follows.has(channel) || (!m.trainer && m.region == world_.self().region)) continue;
     hope.peers = true;
     hope.trainer = hope.trainer || m.trainer;
   }
   if (!hope.peers) return hope;
-  const auto order = order_regions(entry.bundle.place, entry.bundle.home, regions);
+  const auto order = order_regions(entry.bundle.place, entry.bundle.home, regions->second);
   const auto at = std::find(order.begin(), order.end(), world_.self().region);
   hope.regions_before = static_cast<std::size_t>(at - order.begin());
   return hope;
@@ -429,7 +433,7 @@ Intake::Hope Intake::hope(const Entry& entry, const std::vector<RegionRate>& reg
 
 std::vector<Intake::Dry> Intake::dry() const {
   std::vector<Dry> out;
-  const auto regions = region_rates(world_.members());
+  RatesOfChannels rates;
   for (auto& [id, entry] : open_) {
     const bool asks = entry->state == State::asking || entry->state == State::receiving;
     if (!is_gateway(id) || (!asks && entry->state != State::drawing)) continue;
@@ -438,7 +442,7 @@ std::vector<Intake::Dry> Intake::dry() const {
     if (missing.none()) continue;
     Dry& dry = out.emplace_back(Dry{id, std::move(missing), {}, {}});
     if (!asks) continue;
-    dry.hope = hope(*entry, regions);
+    dry.hope = hope(*entry, rates);
     if (dry.hope.peers) {
       // They grant what they wait for themselves. As long as anything at all comes, this may only have to
       // wait its turn.
@@ -454,11 +458,11 @@ std::vector<Intake::Dry> Intake::dry() const {
 
 std::vector<Intake::Quiet> Intake::quiet() const {
   std::vector<Quiet> out;
-  const auto regions = region_rates(world_.members());
+  RatesOfChannels rates;
   for (auto& [id, entry] : open_) {
     if (entry->state != State::idle || is_gateway(id)) continue;
     Quiet& quiet =
-        out.emplace_back(Quiet{id, std::max(entry->progress, entry->since), hope(*entry, regions)});
+        out.emplace_back(Quiet{id, std::max(entry->progress, entry->since), hope(*entry, rates)});
     if (quiet.hope.peers) quiet.since = std::max(entry->came, moved_);
   }
   return out;

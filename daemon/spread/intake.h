@@ -119,12 +119,13 @@ class Intake {
   void decline(const NodeKey& upstream, const Entry& entry, const Lease& served_by);
   void let_go(Entry& entry, const Lease& served_by);
   void stand_back(Entry& entry, const Lease& holder);
-  Hope hope(const Entry& entry, const std::vector<RegionRate>& regions) const;
+  using RatesOfChannels = std::map<Channel, std::vector<RegionRate>>;
+  Hope hope(const Entry& entry, RatesOfChannels& rates) const;
   bool well_served(const Entry& entry) const;
   SteadyTime last_sign(const Entry& entry) const;
   void enter(Entry& entry, State state);
   void step(Entry& entry);
-  std::vector<NodeKey> neighbours() const;
+  std::vector<NodeKey> neighbours(const Channel& channel) const;
 
   SpreadWorld& world_;
   const SpreadOptions& options_;

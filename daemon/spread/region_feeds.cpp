@@ -9,7 +9,7 @@ namespace {
 using std::chrono::microseconds;
 using Seconds = std::chrono::duration<double>;
 
-// A gateway that comes late does not get everything until it has caught up with the others.
+// A lane that comes late does not get everything until it has caught up with the others.
 constexpr std::uint64_t kLead = 4u << 20;
 // What it takes to give a bundle to somebody else: what is under way arrives, a message there and back, and a
 // tick.
@@ -64,24 +64,43 @@ std::uint64_t RegionFeeds::queued_for(const NodeKey& gateway) const {
   return bytes;
 }
 
-Feed* RegionFeeds::next(std::size_t parallel_gateways, SteadyTime now) {
-  std::map<NodeKey, Feed*> heads;
-  std::uint64_t slack = 0;
-  for (auto& [order, feed] : open) {
-    if (feed->state != Feed::State::flowing || heads.contains(feed->lease.holder)) continue;
-    if (feed->sendable().none()) continue;
-    heads.emplace(feed->lease.holder, feed);
-    slack = std::max<std::uint64_t>(slack, feed->bundle.chunk_bytes);
-    if (heads.size() >= parallel_gateways) break;
+RegionFeeds::Order RegionFeeds::Order::last_of(const Channel& channel) {
+  BundleId last;
+  last.data.fill(0xff);
+  return {channel, Kind::anchor, Version(UINT64_MAX), BundleIndex(UINT32_MAX), last};
+}
+
+std::map<RegionFeeds::Lane, Feed*> RegionFeeds::heads(std::size_t parallel_gateways) {
+  std::map<Lane, Feed*> heads;
+  for (auto it = open.begin(); it != open.end();) {
+    const auto end = open.upper_bound(Order::last_of(it->first.channel));
+    for (std::size_t gateways = 0; it != end && gateways < parallel_gateways; ++it) {
+      Feed& feed = *it->second;
+      if (feed.state != Feed::State::flowing || heads.contains(lane_of(feed)) || feed.sendable().none()) continue;
+      heads.emplace(lane_of(feed), &feed);
+      ++gateways;
+    }
+    it = end;
   }
-  if (heads.empty() || !credit.may_send(slack)) return nullptr;
+  return heads;
+}
+
+Feed* RegionFeeds::next(std::size_t parallel_gateways, SteadyTime now) {
+  const auto candidates = heads(parallel_gateways);
+  std::uint64_t slack = 0;
+  std::set<NodeKey> gateways;
+  for (auto& [lane, feed] : candidates) {
+    slack = std::max<std::uint64_t>(slack, feed->bundle.chunk_bytes);
+    gateways.insert(lane.second);
+  }
+  if (candidates.empty() || !credit.may_send(slack)) return nullptr;
   // One that has stopped, or is slow, must not swallow the shares of the others.
-  const double share = static_cast<double>((credit.window() + slack) / heads.size());
+  const double share = static_cast<double>((credit.window() + slack) / gateways.size());
   Feed* next = nullptr;
-  for (auto& [gateway, feed] : heads) {
-    const std::uint64_t under_way = pace.under_way(gateway);
-    if (under_way > 0 && static_cast<double>(under_way) >= share * pace.share(gateway, now)) continue;
-    if (!next || turn[gateway] < turn[next->lease.holder]) next = feed;
+  for (auto& [lane, feed] : candidates) {
+    const std::uint64_t under_way = pace.under_way(lane.second);
+    if (under_way > 0 && static_cast<double>(under_way) >= share * pace.share(lane.second, now)) continue;
+    if (!next || turn[lane] < turn[lane_of(*next)]) next = feed;
   }
   return next;
 }
@@ -95,7 +114,7 @@ void RegionFeeds::note_sent(Feed& feed, ChunkIndex chunk, SteadyTime now) {
   pace.sent(feed.lease.holder, bytes, now);
   std::uint64_t most = 0;
   for (auto& [key, sent] : turn) most = std::max(most, sent);
-  auto& own = turn[feed.lease.holder];
+  auto& own = turn[lane_of(feed)];
   own = std::max(own, most > kLead ? most - kLead : 0) + bytes;
 }
 

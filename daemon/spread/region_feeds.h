@@ -39,18 +39,24 @@ struct Feed {
 };
 
 struct RegionFeeds {
-  // Oldest version first, deltas before anchors, then bundle order.
+  // Of each channel: oldest version first, deltas before anchors, then bundle order.
   struct Order {
+    Channel channel;
     Kind kind;
     Version version;
     BundleIndex index;
     BundleId id;
-    static Order of(const BundleFacts& b) { return {b.kind, b.version, b.place.index, b.id}; }
+    static Order of(const BundleFacts& b) { return {b.place.channel, b.kind, b.version, b.place.index, b.id}; }
+    static Order last_of(const Channel& channel);  // not before any feed of the channel
     auto operator<=>(const Order& o) const {
-      return std::tie(o.kind, version, index, id) <=> std::tie(kind, o.version, o.index, o.id);
+      return std::tie(channel, o.kind, version, index, id) <=> std::tie(o.channel, kind, o.version, o.index, o.id);
     }
     bool operator==(const Order& o) const = default;
   };
+
+  // No channel waits for another one's versions: each has its own lane to each gateway.
+  using Lane = std::pair<Channel, NodeKey>;
+  static Lane lane_of(const Feed& feed) { return {feed.bundle.place.channel, feed.lease.holder}; }
 
   explicit RegionFeeds(Credit::Options options) : credit(options) {}
 
@@ -59,12 +65,12 @@ struct RegionFeeds {
   // Those that are not done. Done ones stay for as long as their bundle is kept, which is many; every chunk
   // looks here.
   std::map<Order, Feed*> open;
-  std::map<NodeKey, std::uint64_t> turn;  // bytes sent to each gateway, for fairness
-  SteadyTime heard{};                     // last acknowledgement of anybody there
+  std::map<Lane, std::uint64_t> turn;  // bytes sent, for fairness
+  SteadyTime heard{};                  // last acknowledgement of anybody there
   GatewayPace pace;
 
-  // The feed whose next chunk goes out: the oldest one of each of the first few gateways; among them, the one
-  // of the gateway that got least so far. None when the credit is used up.
+  // The feed whose next chunk goes out: the oldest one of each channel's first few gateways; among them, the one
+  // of the lane that got least so far. None when the credit is used up.
   Feed* next(std::size_t parallel_gateways, SteadyTime now);
   void note_sent(Feed& feed, ChunkIndex chunk, SteadyTime now);
   void note_acked(Feed& feed, std::map<std::uint32_t, Feed::InFlight>::iterator chunk, SteadyTime now,
@@ -79,6 +85,7 @@ struct RegionFeeds {
                                 SteadyTime now);
 
  private:
+  std::map<Lane, Feed*> heads(std::size_t parallel_gateways);
   std::uint64_t queued_for(const NodeKey& gateway) const;
   double seconds_left() const;
   bool region_waits_for(const NodeKey& gateway, std::chrono::microseconds round_trip, SteadyTime now) const;

@@ -1,5 +1,7 @@
 #include "daemon/spread/spread.h"
 
+#include <map>
+
 namespace p2pw {
 namespace {
 
@@ -14,7 +16,7 @@ Spread::Spread(SpreadWorld& world, SpreadOptions options)
     if (it == bundles_.end()) return;
     it->second.gateway = true;
     if (!it->second.facts.pushed) return;
-    feed_children(it->second, fresh, region_rates(world_.members()));
+    feed_children(it->second, fresh, region_rates(it->second.facts.place.channel, world_.members()));
   };
 }
 
@@ -27,7 +29,7 @@ void Spread::add(const BundleFacts& bundle, const ChunkSet& held, bool fresh) {
   entry.storing = ChunkSet(bundle.chunks);
   entry.fresh = fresh;
   if (world_.self().trainer) {
-    if (bundle.pushed) feed_children(entry, fresh, region_rates(world_.members()));
+    if (bundle.pushed) feed_children(entry, fresh, region_rates(bundle.place.channel, world_.members()));
   } else {
     intake_.add(bundle, held);
   }
@@ -192,11 +194,15 @@ void Spread::peer_lost(const NodeKey& peer) {
 }
 
 void Spread::members_changed() {
-  auto regions = region_rates(world_.members());
+  std::map<Channel, std::vector<RegionRate>> regions;  // looks at all members once for each channel
   for (auto& [id, entry] : bundles_) {
     bool root = world_.self().trainer;
+    if (!root && !intake_.is_gateway(id)) continue;
+    const Channel& channel = entry.facts.place.channel;
+    auto [rates, first] = regions.try_emplace(channel);
+    if (first) rates->second = region_rates(channel, world_.members());
     // A region that came or came back is fed by its parent; what it holds already it says itself.
-    if (root || intake_.is_gateway(id)) feed_children(entry, false, regions);
+    feed_children(entry, false, rates->second);
   }
 }
 

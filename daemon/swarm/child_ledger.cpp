@@ -48,15 +48,15 @@ void ChildLedger::begin(Clock::time_point now) {
   before.swap(bundles_);
   numbers_.clear();
   first_ = last_ + 1;
-  for (auto& [number, bundle] : before) add(bundle.id, std::move(bundle.file));
+  for (auto& [number, bundle] : before) add(bundle.id, std::move(bundle.file), bundle.group);
   started_ = false;
   notable_ = kNotable;
   notable_at_ = now;
 }
 
-ChildLedger::Number ChildLedger::add(const BundleId& id, std::shared_ptr<BundleFile> file) {
+ChildLedger::Number ChildLedger::add(const BundleId& id, std::shared_ptr<BundleFile> file, SwarmGroups group) {
   remove(id);
-  Bundle bundle{id, std::move(file), {}};
+  Bundle bundle{id, std::move(file), group, {}};
   bundle.told.resize(bundle.file->chunk_count());
   numbers_[id] = ++last_;
   bundles_.emplace(last_, std::move(bundle));

@@ -52,13 +52,14 @@ class ChildLedger {
   struct Bundle {
     BundleId id;
     std::shared_ptr<BundleFile> file;
+    SwarmGroups group = kEveryGroup;
     std::vector<bool> told;  // chunks that the process said have arrived
   };
 
   // Another process, which knows nothing: the bundles get new numbers.
   void begin(Clock::time_point now);
   // The same bundle again takes the place of the one before.
-  Number add(const BundleId& id, std::shared_ptr<BundleFile> file);
+  Number add(const BundleId& id, std::shared_ptr<BundleFile> file, SwarmGroups group);
   // 0: it was not there.
   Number remove(const BundleId& id);
   Number find(const BundleId& id) const;

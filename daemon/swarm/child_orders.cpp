@@ -14,8 +14,8 @@ std::string bytes_of(const Id& id) {
 
 }  // namespace
 
-void ChildOrders::add(std::uint32_t number, const BundleId& id, std::shared_ptr<BundleFile> file) {
-  orders_.emplace_back(Add{number, id, file});
+void ChildOrders::add(std::uint32_t number, const BundleId& id, std::shared_ptr<BundleFile> file, SwarmGroups group) {
+  orders_.emplace_back(Add{number, id, file, group});
   for (std::size_t first = 0; first < file->chunk_count(); first += kRootsAtOnce) orders_.emplace_back(Roots{file, first});
 }
 
@@ -73,6 +73,7 @@ void ChildOrders::write(const Add& add, wire::SwarmOrder& message) {
     if (add.file->has(ChunkIndex(i))) have[i / 8] = static_cast<char>(have[i / 8] | 1 << i % 8);
   }
   out.set_have(std::move(have));
+  out.set_group(add.group);
 }
 
 void ChildOrders::write(const Roots& roots, wire::SwarmOrder& message) {
@@ -101,6 +102,7 @@ void ChildOrders::write(const Members& members, wire::SwarmOrder& message) {
     entry.set_node(bytes_of(peer.key));
     entry.set_address(peer.address);
     entry.set_port(peer.port);
+    entry.set_groups(peer.groups);
   }
 }
 

@@ -29,7 +29,7 @@ class ChildOrders {
   static constexpr std::size_t kChunksAtOnce = 4096;
 
   void start(const SwarmOptions& options) { orders_.emplace_back(Start{options}); }
-  void add(std::uint32_t number, const BundleId& id, std::shared_ptr<BundleFile> file);
+  void add(std::uint32_t number, const BundleId& id, std::shared_ptr<BundleFile> file, SwarmGroups group);
   void offer(std::uint32_t number, ChunkIndex chunk);
   void remove(std::uint32_t number) { orders_.emplace_back(Remove{number}); }
   void members(const std::vector<SwarmPeer>& members);
@@ -47,6 +47,7 @@ class ChildOrders {
     std::uint32_t number;
     BundleId id;
     std::shared_ptr<BundleFile> file;
+    SwarmGroups group;
   };
   struct Roots {
     std::shared_ptr<BundleFile> file;

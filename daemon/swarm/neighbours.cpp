@@ -33,10 +33,12 @@ Neighbours::Change Neighbours::set(std::vector<SwarmPeer> members) {
   return change;
 }
 
-std::vector<SwarmPeer> Neighbours::to_dial(const BundleId& bundle) const {
-  std::vector<SwarmPeer> chosen;
-  if (members_.size() < kMesh) {
-    std::copy_if(members_.begin(), members_.end(), std::back_inserter(chosen),
+std::vector<SwarmPeer> Neighbours::to_dial(const BundleId& bundle, SwarmGroups group) const {
+  std::vector<SwarmPeer> chosen, sharing;
+  std::copy_if(members_.begin(), members_.end(), std::back_inserter(sharing),
+               [group](const SwarmPeer& member) { return (member.groups & group) != 0; });
+  if (sharing.size() < kMesh) {
+    std::copy_if(sharing.begin(), sharing.end(), std::back_inserter(chosen),
                  [this](const SwarmPeer& member) { return self_ < member.key; });
     return chosen;
   }
@@ -46,8 +48,8 @@ std::vector<SwarmPeer> Neighbours::to_dial(const BundleId& bundle) const {
     // How far each lies ahead of this node on the ring; the nearest follows it, the farthest precedes it.
     const auto ahead = [&](const SwarmPeer& member) { return place(bundle, ring, member.key) - mine; };
     const auto nearer = [&](const SwarmPeer& a, const SwarmPeer& b) { return ahead(a) < ahead(b); };
-    follow.insert(*std::min_element(members_.begin(), members_.end(), nearer));
-    precede.insert(*std::max_element(members_.begin(), members_.end(), nearer));
+    follow.insert(*std::min_element(sharing.begin(), sharing.end(), nearer));
+    precede.insert(*std::max_element(sharing.begin(), sharing.end(), nearer));
   }
   std::copy_if(follow.begin(), follow.end(), std::back_inserter(chosen),
                [&](const SwarmPeer& member) { return self_ < member.key || !precede.contains(member); });

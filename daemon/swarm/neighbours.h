@@ -1,9 +1,9 @@
 // The region's members as the swarm sees them, and the rule who dials whom.
 //
-// Up to kMesh nodes, everybody is connected to everybody. In a larger region, each bundle has kRings rings
-// (all nodes in the order of a hash of bundle, ring and key), and a node dials the one that follows it in
-// each: every node then has about 2 kRings neighbours, and a chunk reaches the last of a thousand in three or
-// four hops. Of two nodes that would dial each other, the one with the smaller key does: connections that
+// Among those that share a bundle: up to kMesh nodes, everybody is connected to everybody. In a larger region,
+// each bundle has kRings rings (all nodes in the order of a hash of bundle, ring and key), and a node dials the
+// one that follows it in each: every node then has about 2 kRings neighbours, and a chunk reaches the last of a
+// thousand in three or four hops. Of two nodes that would dial each other, the one with the smaller key does: connections that
 // cross would both be closed by libtorrent as duplicates. The other side dials only in answer to a dial that
 // it had to refuse.
 //
@@ -35,8 +35,8 @@ class Neighbours {
   Change set(std::vector<SwarmPeer> members);
 
   const std::vector<SwarmPeer>& all() const { return members_; }
-  // Whom this node dials for a bundle.
-  std::vector<SwarmPeer> to_dial(const BundleId& bundle) const;
+  // Whom this node dials for a bundle: of those that share it.
+  std::vector<SwarmPeer> to_dial(const BundleId& bundle, SwarmGroups group) const;
   const SwarmPeer* find(const NodeKey& key) const;
   const SwarmPeer* find(std::string_view address, std::uint16_t port) const;
   std::vector<SwarmPeer> at(std::string_view address) const;

@@ -14,11 +14,16 @@
 
 namespace p2pw {
 
+// Who shares which bundles: bits that the caller gives a meaning. Only members with the bundle's bit are dialled for it.
+using SwarmGroups = std::uint64_t;
+inline constexpr SwarmGroups kEveryGroup = ~SwarmGroups{0};
+
 // Where a member's swarm listens: IP literal and port.
 struct SwarmPeer {
   NodeKey key;
   std::string address;
   std::uint16_t port = 0;
+  SwarmGroups groups = kEveryGroup;
   auto operator<=>(const SwarmPeer&) const = default;
 };
 
@@ -51,9 +56,9 @@ struct SwarmCounters {
 class Swarm {
  public:
   virtual ~Swarm() = default;
-  // Starts a bundle: dials the members at once. Chunks that `file` has are offered, the others fetched.
+  // Starts a bundle: dials the members of its group at once. Chunks that `file` has are offered, the others fetched.
   virtual void add(const BundleId& id, const BundleRecord& record, std::vector<ChunkRoot> roots,
-                   std::shared_ptr<BundleFile> file) = 0;
+                   std::shared_ptr<BundleFile> file, SwarmGroups group) = 0;
   // A chunk that came another way and is in the bundle file now (hash checked by the caller).
   virtual void offer(const BundleId& id, ChunkIndex chunk) = 0;
   virtual void remove(const BundleId& id) = 0;

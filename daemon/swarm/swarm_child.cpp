@@ -38,7 +38,7 @@ class ChildSwarm final : public Swarm {
   Status open();
 
   void add(const BundleId& id, const BundleRecord& record, std::vector<ChunkRoot> roots,
-           std::shared_ptr<BundleFile> file) override;
+           std::shared_ptr<BundleFile> file, SwarmGroups group) override;
   void offer(const BundleId& id, ChunkIndex chunk) override {
     const ChildLedger::Number number = ledger_.find(id);
     if (number != 0) tell([&] { orders_.offer(number, chunk); });
@@ -141,7 +141,7 @@ Status ChildSwarm::open_once() {
 }
 
 void ChildSwarm::add(const BundleId& id, const BundleRecord&, std::vector<ChunkRoot> roots,
-                     std::shared_ptr<BundleFile> file) {
+                     std::shared_ptr<BundleFile> file, SwarmGroups group) {
   if (ledger_.find(id) != 0) return;
   if (roots != file->roots()) {  // the process is told the file's
     asio::post(timer_.get_executor(), [this, weak = std::weak_ptr<int>(life_), id] {
@@ -150,8 +150,8 @@ void ChildSwarm::add(const BundleId& id, const BundleRecord&, std::vector<ChunkR
     });
     return;
   }
-  const ChildLedger::Number number = ledger_.add(id, file);
-  tell([&] { orders_.add(number, id, std::move(file)); });
+  const ChildLedger::Number number = ledger_.add(id, file, group);
+  tell([&] { orders_.add(number, id, std::move(file), group); });
 }
 
 Status ChildSwarm::launch() {
@@ -167,7 +167,7 @@ Status ChildSwarm::launch() {
   orders_ = ChildOrders();
   orders_.start(options_.swarm);
   orders_.members(members_);
-  for (const auto& [number, bundle] : ledger_.bundles()) orders_.add(number, bundle.id, bundle.file);
+  for (const auto& [number, bundle] : ledger_.bundles()) orders_.add(number, bundle.id, bundle.file, bundle.group);
   listen();
   watch();
   flush();

@@ -41,6 +41,7 @@ class Child final : public SwarmEvents {
     BundleId id;
     BundleRecord record;
     std::string have;
+    SwarmGroups group = 0;
     int fd = -1;
     std::vector<ChunkRoot> roots;
     std::shared_ptr<BundleFile> file;  // when all roots are here
@@ -173,6 +174,7 @@ void Child::add(const wire::SwarmAdd& add, int handed) {
   bundle.record.chunk_bytes = add.chunk_bytes();
   bundle.record.pieces_root = id_of<Sha256>(add.pieces_root());
   bundle.have = add.have();
+  bundle.group = add.group();
   bundle.fd = handed;
   if (bundle.record.chunk_bytes == 0) throw Broken();
   adding_ = bundle.number;
@@ -195,7 +197,7 @@ void Child::roots(const wire::SwarmRoots& roots) {
   if (!file.ok()) throw Broken();
   bundle.file = std::move(*file);
   numbers_[bundle.id] = bundle.number;
-  swarm_->add(bundle.id, bundle.record, bundle.file->roots(), bundle.file);
+  swarm_->add(bundle.id, bundle.record, bundle.file->roots(), bundle.file, bundle.group);
 }
 
 void Child::offer(const wire::SwarmOffer& offer) {
@@ -219,7 +221,7 @@ void Child::remove(std::uint32_t number) {
 
 void Child::members(const wire::SwarmMembers& members) {
   for (const auto& peer : members.peers()) {
-    members_.push_back({id_of<NodeKey>(peer.node()), peer.address(), static_cast<std::uint16_t>(peer.port())});
+    members_.push_back({id_of<NodeKey>(peer.node()), peer.address(), static_cast<std::uint16_t>(peer.port()), peer.groups()});
   }
   if (members.more()) return;
   swarm_->set_members(std::move(members_));

@@ -27,9 +27,9 @@ class LibtorrentSwarm final : public Swarm {
   Status open(const SwarmOptions& options);
 
   void add(const BundleId& id, const BundleRecord& record, std::vector<ChunkRoot> roots,
-           std::shared_ptr<BundleFile> file) override {
-    run([id, record, roots = std::move(roots), file = std::move(file)](SwarmNet& net) mutable {
-      net.add(id, record, roots, std::move(file));
+           std::shared_ptr<BundleFile> file, SwarmGroups group) override {
+    run([id, record, roots = std::move(roots), file = std::move(file), group](SwarmNet& net) mutable {
+      net.add(id, record, roots, std::move(file), group);
     });
   }
   void offer(const BundleId& id, ChunkIndex chunk) override {

@@ -138,17 +138,18 @@ Result<lt::torrent_handle> SwarmNet::add_torrent(const BundleRecord& record,
 }
 
 void SwarmNet::add(const BundleId& id, const BundleRecord& record, const std::vector<ChunkRoot>& roots,
-                   std::shared_ptr<BundleFile> file) {
+                   std::shared_ptr<BundleFile> file, SwarmGroups group) {
   if (stopped_ || torrents_.contains(id)) return;
   guarded(id, [&] {
     auto torrent = std::make_shared<SwarmTorrent>();
     torrent->id = id;
     torrent->file = std::move(file);
+    torrent->group = group;
     torrent->gate = HaveGate(torrent->file->chunk_count());
     auto added = add_torrent(record, roots, torrent);
     if (!added.ok()) return sink_->failed(id, added.error());
     torrent->handle = *added;
-    torrent->to_dial = neighbours_.to_dial(id);
+    torrent->to_dial = neighbours_.to_dial(id, group);
     torrents_.emplace(id, torrent);
     counters_.torrents = static_cast<std::uint32_t>(torrents_.size());
     // We run on the network thread, so nothing can come in between adding and dialling.
@@ -253,7 +254,7 @@ void SwarmNet::set_members(std::vector<SwarmPeer> members) {
       disconnect(member);
     }
     for (auto& [id, torrent] : torrents_) {
-      torrent->to_dial = neighbours_.to_dial(id);
+      torrent->to_dial = neighbours_.to_dial(id, torrent->group);
       if (!misses_somebody(*torrent)) continue;
       torrent->dial_timer.restart();
       dial(*torrent);

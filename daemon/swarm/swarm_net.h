@@ -38,6 +38,7 @@ class SwarmConnection;
 struct SwarmTorrent {
   BundleId id;
   std::shared_ptr<BundleFile> file;
+  SwarmGroups group = kEveryGroup;
   lt::torrent_handle handle;
   std::vector<SwarmConnection*> connections;  // they take themselves out
   std::set<std::string> blocked;              // addresses
@@ -61,7 +62,7 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
   void stop();
 
   void add(const BundleId& id, const BundleRecord& record, const std::vector<ChunkRoot>& roots,
-           std::shared_ptr<BundleFile> file);
+           std::shared_ptr<BundleFile> file, SwarmGroups group);
   void offer(const BundleId& id, ChunkIndex chunk);
   void remove(const BundleId& id);
   void set_members(std::vector<SwarmPeer> members);

@@ -68,7 +68,7 @@ void throughput(Where where, std::uint32_t nodes, std::uint64_t bytes, std::uint
   const TestBundle bundle = make_bundle(bytes, chunk_bytes, 2);
   auto file = raw[0]->file(bundle, all_chunks(bundle));
   const auto start = Clock::now();
-  raw[0]->swarm().add(bundle.id, bundle.record, bundle.roots, file);
+  raw[0]->swarm().add(bundle.id, bundle.record, bundle.roots, file, kEveryGroup);
   for (std::uint32_t i = 1; i < nodes; ++i) raw[i]->add(bundle);
   const bool done = loop.run_until(
       [&] { return std::all_of(raw.begin(), raw.end(), [&](TestNode* n) { return n->complete(bundle); }); },

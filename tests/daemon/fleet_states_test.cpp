@@ -70,6 +70,20 @@ TEST(FleetStates, WhoComesBackIsNews) {
   EXPECT_EQ(states.all()[0].state(), "idle");
 }
 
+TEST(FleetStates, WhoHasGivenUpAChannelIsNoLongerWaitedFor) {
+  FleetStates states;
+  auto members = members_of(2);
+  states.set_members(members);
+  auto channel = Channel::parse("policy").value();
+  for (int n : {1, 2}) states.hear(report(static_cast<std::uint8_t>(n), 7, 1000), members);
+  EXPECT_EQ(states.incomplete_regions(channel, Version(8)).size(), 2u);
+  members[0].follows = Follows({Channel::parse("other").value()});
+  states.set_members(members);
+  EXPECT_EQ(states.incomplete_regions(channel, Version(8)).size(), 1u);
+  EXPECT_EQ(states.live_followers(channel), std::vector{members[1].key});
+  EXPECT_EQ(states.all().size(), 1u);
+}
+
 TEST(FleetStates, ARegionIsIncompleteUntilOneOfItsNodesHasTheVersion) {
   FleetStates states;
   auto members = members_of(4);

@@ -48,6 +48,20 @@ TEST(LinkPlan, LinksGrowWithRegionsNotWithNodes) {
   EXPECT_GE(plain, 2u * 90 - 10);
 }
 
+TEST(LinkPlan, GatewaysOfAChannelAreAmongItsFollowers) {
+  const Channel policy = Channel::parse("policy").value(), critic = Channel::parse("critic").value();
+  Fleet fleet(20);
+  for (Member& m : fleet.members) m.follows = Follows({policy});
+  fleet.members[0].follows = Follows({policy, critic});
+  Member& follower = fleet.members[15];
+  follower.follows = Follows({critic});
+  ASSERT_FALSE(follower.bootstrap);
+  EXPECT_FALSE(fleet.plan(0).peers.contains(follower.key)) << "not for policy";
+  auto plan = [&](const Member& self) { return plan_links(self, fleet.members, self.follows.listed(), 4); };
+  EXPECT_TRUE(plan(fleet.members[0]).peers.contains(follower.key));
+  EXPECT_TRUE(plan(follower).peers.contains(fleet.members[0].key)) << "its channel comes from there";
+}
+
 TEST(LinkPlan, WithoutARegionalBootstrapTheConfiguredAddressIsNeeded) {
   Fleet fleet(3);
   fleet.members.push_back(member(250, "asia"));

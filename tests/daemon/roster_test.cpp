@@ -20,7 +20,7 @@ class RosterNode : public LinkHandler {
     self.member.bootstrap = bootstrap;
     self.incarnation = 1;
     self.name = "n" + std::to_string(number);
-    self.channels = {Channel::parse("policy").value()};
+    self.member.follows = Follows({Channel::parse("policy").value()});
     const LinkEndpoint at = FakeLinks::endpoint_of(self.member.key);
     self.endpoints = {Endpoint{at.host, at.port}};
     options_.configured = std::move(configured);

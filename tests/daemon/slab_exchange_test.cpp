@@ -215,7 +215,9 @@ class LostDeltasTest : public SlabExchangeTest {
     ASSERT_TRUE(until_active(Version(6)));
     // The slot that it leaves is filled from the other one: what nobody has is not waited for again.
     EXPECT_TRUE(until_both_hold(Version(6)));
-    if (log.version(Version(2)) != nullptr) EXPECT_FALSE(wants(run_of(Version(2))));
+    if (log.version(Version(2)) != nullptr) {
+      EXPECT_FALSE(wants(run_of(Version(2))));
+    }
   }
 };
 

@@ -47,6 +47,38 @@ struct TwoRegions {
   }
 };
 
+Channel named(const char* name) { return Channel::parse(name).value(); }
+
+TEST(Spread, OnlyFollowersOfItsChannelTakePartInABundle) {
+  SpreadSim sim;
+  for (const char* where : {"trainer", "r1", "r2"}) sim.access(where, 200e6, 43ms);
+  sim.add_node("home", true);
+  for (int i = 0; i < 5; ++i) {
+    sim.add_node("r1", false, Follows({named("policy")}));
+    sim.add_node("r2", false, Follows({named("policy")}));
+  }
+  auto& follower = sim.add_node("r1", false, Follows({named("critic"), named("policy")}));
+  sim.run_for(200ms);
+  const double begin = sim.seconds();
+  const BundleId bundle = sim.publish(16, kChunk, 1, 0, "critic");
+  ASSERT_TRUE(sim.run_until([&] { return sim.complete(bundle); }, 60s));
+  EXPECT_LT(sim.seconds() - begin, 1.0) << "somebody else was tried first";
+  EXPECT_EQ(sim.gateway_of(bundle, "r1"), &follower);
+  EXPECT_EQ(sim.copies_into("r1"), 1.0);
+  EXPECT_EQ(sim.copies_into("r2"), 0.0) << "nobody follows it there";
+}
+
+TEST(Spread, NoChannelWaitsForTheVersionsOfAnother) {
+  TwoRegions w;
+  w.publish(8, 128);
+  const double begin = w.sim.seconds();
+  const BundleId other = w.sim.publish(16, kChunk, 1000, 0, "critic");
+  ASSERT_TRUE(w.sim.run_until([&] { return w.sim.complete(other); }, 60s));
+  EXPECT_LT(w.sim.seconds() - begin, 0.3 * w.bound());
+  ASSERT_TRUE(w.sim.run_until([&] { return w.complete(); }, 60s));
+  EXPECT_LT(w.sim.seconds() - begin, 1.15 * w.bound()) << "it costs the others no more than its bytes";
+}
+
 TEST(Spread, OneCopyOutOfTheTrainerAndIntoEachRegionNearTheBound) {
   TwoRegions w;
   w.publish(8, 128);

@@ -46,8 +46,8 @@ def blocks():
 
 
 SHIM = """#!/bin/bash
-# Stands in front of the real p2pw: this machine's configuration, and addresses of the loopback network. --start is only for
-# the configuration's usual place, so this starts the daemon itself.
+# Stands in front of the real p2pw: this machine's configuration, and addresses of the loopback network. --start and --restart
+# are only for the configuration's usual place, so this starts the daemon itself.
 real={p2pw}
 export P2PW_CONFIG={config}
 case $1 in
@@ -60,12 +60,20 @@ case $1 in
     code=$?
     if ((code == 0)); then $start || code=$?; fi
     exit $code ;;
+  channel)
+    words=() again=true
+    for word in "$@"; do
+      if [[ $word == --restart ]]; then again="systemctl restart p2pwd now"; else words+=("$word"); fi
+    done
+    "$real" "${{words[@]}}" && $again
+    exit $? ;;
 esac
 exec "$real" "$@"
 """
 SYSTEMCTL = """#!/bin/bash
 case "$*" in
-  "enable --now p2pwd")
+  "restart p2pwd now") kill "$(cat {pid})"; while kill -0 "$(cat {pid})" 2>/dev/null; do sleep 0.05; done ;;&
+  "enable --now p2pwd"|"restart p2pwd now")
     {p2pwd} --config {config} >>{log} 2>&1 </dev/null & echo $! > {pid}
     for i in $(seq 300); do {p2pw} status --quiet --config {config} >/dev/null 2>&1 && exit 0; sleep 0.1; done
     echo "p2pwd did not start"; tail {log}; exit 1 ;;

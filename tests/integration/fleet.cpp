@@ -188,12 +188,12 @@ Ran Fleet::seed(const fs::path& checkpoint, std::vector<std::string> more) {
   return p2pw("trainer", more);
 }
 
-std::size_t Fleet::wait_active(std::uint64_t version, std::size_t nodes, int seconds) {
+std::size_t Fleet::wait_active(std::uint64_t version, std::size_t nodes, int seconds, const std::string& channel) {
   auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   std::size_t active = 0;
   while (std::chrono::steady_clock::now() < deadline) {
     // `wait` blocks until everybody who is known has the version; repeated while nodes are still joining.
-    Ran waited = p2pw("trainer", {"wait", "--channel", "policy", "--version", std::to_string(version), "--active", "100%",
+    Ran waited = p2pw("trainer", {"wait", "--channel", channel, "--version", std::to_string(version), "--active", "100%",
                                   "--of", "live", "--timeout", "5"});
     if (waited.json.is_object() && waited.json.contains("active")) active = waited.json["active"];
     if (active >= nodes) break;
@@ -213,8 +213,24 @@ std::size_t Fleet::wait_joined(std::size_t nodes, int seconds) {
   return joined;
 }
 
-fs::path Fleet::current(const std::string& name) const {
-  return folder(name) / "state" / "channels" / "policy" / "current";
+void Fleet::add_channel(const std::string& daemon, const std::string& channel) {
+  std::vector<std::string> words{"channel", "add", channel};
+  if (daemon != "trainer") {
+    auto config = load_config(folder("trainer") / "p2pw.toml");
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    const ChannelConfig* published = config->channel(Channel::parse(channel).value());
+    ASSERT_NE(published, nullptr) << channel;
+    words.insert(words.end(), {"--publisher", published->publisher.line()});
+  }
+  Ran added = p2pw(daemon, words);
+  ASSERT_EQ(added.exit_code, 0) << added.err;
+  daemons_[daemon].signal(SIGTERM);
+  daemons_[daemon].wait();
+  start(daemon);
+}
+
+fs::path Fleet::current(const std::string& name, const std::string& channel) const {
+  return folder(name) / "state" / "channels" / channel / "current";
 }
 
 std::vector<std::string> Fleet::nodes() const {

@@ -66,9 +66,11 @@ class Fleet {
   // Until the trainer has heard of so many followers, itself included; their number.
   std::size_t wait_joined(std::size_t nodes, int seconds = 60);
   // Until all live nodes serve the version; their number.
-  std::size_t wait_active(std::uint64_t version, std::size_t nodes, int seconds = 60);
+  std::size_t wait_active(std::uint64_t version, std::size_t nodes, int seconds = 60, const std::string& channel = "policy");
+  // `p2pw channel add` and a restart; on the trainer first.
+  void add_channel(const std::string& daemon, const std::string& channel);
 
-  std::filesystem::path current(const std::string& name) const;
+  std::filesystem::path current(const std::string& name, const std::string& channel = "policy") const;
   std::filesystem::path folder(const std::string& name) const { return dir_ / name; }
   std::vector<std::string> nodes() const;  // names, the trainer last
   // Payload bytes written into each region over links by all daemons that can be asked, by version.

@@ -23,7 +23,7 @@ MemberInfo info(std::uint8_t id, std::string_view in = "eu", std::uint64_t incar
   out.incarnation = incarnation;
   out.endpoints = {{"10.0.0." + std::to_string(id), 7733}};
   out.swarm = Endpoint{"10.0.0." + std::to_string(id), 7734};
-  out.channels = {channel()};
+  out.member.follows = Follows({channel()});
   out.name = "node-" + std::to_string(id);
   return out;
 }
@@ -292,7 +292,7 @@ TEST(Membership, NoRumourKeepsItselfAlive) {
 TEST(Membership, OwnChangeIsPushed) {
   Membership members(kSelf);
   MemberInfo changed = kSelf;
-  changed.channels.push_back(channel("other"));
+  changed.member.follows = Follows({channel(), channel("other")});
   members.set_self(changed);
   EXPECT_EQ(text(members.take_changes().own), "node-1:live ");
   members.set_self(changed);

@@ -48,6 +48,19 @@ TEST(Placement, CandidatesAreRolloutNodesOfTheRegion) {
   EXPECT_TRUE(gateway_candidates(channel(), region("nowhere"), members).empty());
 }
 
+TEST(Placement, WhoDoesNotFollowTheChannelTakesNoPart) {
+  auto members = fleet(3, 10);
+  for (Member& m : members) m.follows = Follows({channel("other")});
+  EXPECT_TRUE(gateway_candidates(channel(), region("r1"), members).empty());
+  EXPECT_TRUE(region_order(bundle(1), region("r0"), members).empty());
+  Member& follower = *std::ranges::find(members, region("r1"), &Member::region);
+  follower.follows = Follows({channel("other"), channel()});
+  EXPECT_EQ(gateway_candidates(channel(), region("r1"), members), std::vector{follower.key});
+  EXPECT_EQ(gateway_succession(bundle(1), region("r1"), members), std::vector{follower.key});
+  EXPECT_EQ(region_order(bundle(1), region("r0"), members), std::vector{region("r1")});
+  EXPECT_EQ(gateway_candidates(channel("other"), region("r1"), members, 100).size(), 10u);
+}
+
 TEST(Placement, OrderOfTheMembersDoesNotMatter) {
   auto members = fleet(3, 10);
   const auto candidates = gateway_candidates(channel(), region("r2"), members);

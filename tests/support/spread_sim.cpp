@@ -9,12 +9,13 @@ constexpr microseconds kLan{2000};
 constexpr std::uint64_t kMessageBytes = 200;
 }  // namespace
 
-SpreadSim::Node& SpreadSim::add_node(const std::string& region, bool trainer) {
+SpreadSim::Node& SpreadSim::add_node(const std::string& region, bool trainer, Follows follows) {
   Member self;
   self.key.data[0] = static_cast<std::uint8_t>(nodes_.size() + 1);
   self.key.data[31] = static_cast<std::uint8_t>(nodes_.size() * 37 + 11);
   self.region = Region::parse(region).value();
   self.trainer = trainer;
+  self.follows = std::move(follows);
   nodes_.push_back(std::make_unique<Node>(*this, self));
   Node& node = *nodes_.back();
   if (nodes_.size() == 1) {
@@ -83,11 +84,11 @@ SpreadSim::Node* SpreadSim::gateway_of(const BundleId& bundle, const std::string
 }
 
 BundleId SpreadSim::publish(std::uint32_t chunks, std::uint32_t chunk_bytes, std::uint64_t version,
-                            std::uint32_t index) {
+                            std::uint32_t index, const std::string& channel) {
   BundleFacts facts;
   std::uint64_t n = next_bundle_++ * 0x9E3779B97F4A7C15ull;
   std::memcpy(facts.id.data.data(), &n, sizeof n);
-  facts.place.channel = Channel::parse("policy").value();
+  facts.place.channel = Channel::parse(channel).value();
   facts.place.run.data[0] = static_cast<std::uint8_t>(version);
   facts.version = Version(version);
   facts.place.index = BundleIndex(index);
@@ -171,7 +172,7 @@ void SpreadSim::Node::introduce(const NodeKey& peer, const BundleId& bundle) {
 }
 
 void SpreadSim::learn(Node& node, const BundleFacts& facts, bool fresh) {
-  if (!node.up() || node.spread.knows(facts.id)) return;
+  if (!node.up() || node.spread.knows(facts.id) || !node.self_.follows.has(facts.place.channel)) return;
   node.spread.add(facts, ChunkSet(facts.chunks, node.self_.trainer), fresh);
   // The swarm brings what neighbours have already.
   for (auto& n : nodes_) {
@@ -295,7 +296,7 @@ bool SpreadSim::run_until(const std::function<bool()>& done, milliseconds limit)
 
 bool SpreadSim::complete(const BundleId& bundle) {
   for (auto& n : nodes_) {
-    if (!n->up() || n->self_.trainer) continue;
+    if (!n->up() || n->self_.trainer || !n->self_.follows.has(bundles_.at(bundle).place.channel)) continue;
     const ChunkSet* held = n->spread.held(bundle);
     if (!held || !held->full()) {
       // A member that came late has whatever its neighbours have, by the swarm.

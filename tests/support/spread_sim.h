@@ -31,9 +31,10 @@ class SpreadSim {
     accesses_[region] = {bits, bits, one_way, false, {}, {}};
   }
   // The trainer sits at an access of its own, "trainer".
-  Node& add_node(const std::string& region, bool trainer = false);
+  Node& add_node(const std::string& region, bool trainer = false, Follows follows = {});
   // One bundle per `chunks`, published by the trainer at once.
-  BundleId publish(std::uint32_t chunks, std::uint32_t chunk_bytes, std::uint64_t version = 1, std::uint32_t index = 0);
+  BundleId publish(std::uint32_t chunks, std::uint32_t chunk_bytes, std::uint64_t version = 1, std::uint32_t index = 0,
+                   const std::string& channel = "policy");
 
   void kill(Node& node);
   void hang(Node& node);    // stops reading and answering; becomes suspect after 3 s
@@ -42,7 +43,7 @@ class SpreadSim {
   void run_for(milliseconds time);
   // Runs until the condition holds; false after `limit` of virtual time.
   bool run_until(const std::function<bool()>& done, milliseconds limit);
-  bool complete(const BundleId& bundle);  // on all live rollout nodes
+  bool complete(const BundleId& bundle);  // on all live rollout nodes that follow its channel
   void at(milliseconds delay, std::function<void()> what);
 
   double copies_into(const std::string& region) const;  // payload sent towards the region / payload of all bundles

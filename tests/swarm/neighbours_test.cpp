@@ -18,7 +18,7 @@ NodeKey key(std::uint8_t number) {
 }
 
 SwarmPeer peer(std::uint8_t number, std::string address = "10.0.0.1", std::uint16_t port = 100) {
-  return {key(number), std::move(address), port};
+  return {key(number), std::move(address), port, kEveryGroup};
 }
 
 TEST(Neighbours, TellsWhoJoinedAndWhoLeft) {
@@ -42,20 +42,21 @@ TEST(Neighbours, AMoveIsLeavingAndJoining) {
 }
 
 // Who is connected to whom when all of `count` nodes know each other: dialler -> dialled.
-std::map<NodeKey, std::set<NodeKey>> dials(std::uint32_t count, const BundleId& bundle) {
+std::map<NodeKey, std::set<NodeKey>> dials(std::uint32_t count, const BundleId& bundle, std::uint32_t strangers = 0) {
   std::vector<SwarmPeer> all;
   std::mt19937_64 random(count);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    SwarmPeer one{{}, "10.0.0.1", static_cast<std::uint16_t>(i + 1)};
+  for (std::uint32_t i = 0; i < count + strangers; ++i) {
+    SwarmPeer one{{}, "10.0.0.1", static_cast<std::uint16_t>(i + 1), i < count ? SwarmGroups{3} : SwarmGroups{2}};
     for (auto& byte : one.key.data) byte = static_cast<std::uint8_t>(random());
     all.push_back(one);
   }
   std::map<NodeKey, std::set<NodeKey>> found;
   for (const SwarmPeer& one : all) {
+    if (one.groups == 2) continue;
     Neighbours neighbours(one.key);
     neighbours.set(all);
     found[one.key];
-    for (const SwarmPeer& other : neighbours.to_dial(bundle)) found[one.key].insert(other.key);
+    for (const SwarmPeer& other : neighbours.to_dial(bundle, 1)) found[one.key].insert(other.key);
   }
   return found;
 }
@@ -99,6 +100,19 @@ TEST(Neighbours, ALargeRegionIsConnectedInFewHopsByFewConnections) {
     reached = std::move(more);
   }
   EXPECT_LE(hops, 4);
+}
+
+// Followers of a channel that most nodes of a large region do not follow are as well connected as if they were alone.
+TEST(Neighbours, OnlyThoseThatShareABundleAreDialled) {
+  for (std::uint32_t count : {10u, 60u}) {
+    auto found = dials(count, BundleId(), 400);
+    EXPECT_EQ(found.size(), count) << "a stranger is dialled";
+    std::map<NodeKey, std::set<NodeKey>> both;
+    for (const auto& [a, others] : found) {
+      for (const NodeKey& b : others) both[a].insert(b), both[b].insert(a);
+    }
+    for (const auto& [a, others] : both) EXPECT_GE(others.size(), std::min<std::size_t>(count - 1, 8));
+  }
 }
 
 TEST(Neighbours, EachBundleHasItsOwnGraph) {

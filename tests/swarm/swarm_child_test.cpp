@@ -189,7 +189,7 @@ class HostileChildTest : public SwarmChildTest {
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     swarm_ = std::move(*opened);
     file_ = node_.file(bundle_);
-    swarm_->add(bundle_.id, bundle_.record, bundle_.roots, file_);
+    swarm_->add(bundle_.id, bundle_.record, bundle_.roots, file_, kEveryGroup);
   }
   // Twice: it is as bad the second time.
   void expect_ended(const std::string& why) {

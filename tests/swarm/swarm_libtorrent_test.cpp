@@ -224,7 +224,7 @@ TEST_P(SwarmTest, BytesThatFailTheirHashAreRefusedAndTheirSenderBlocked) {
   auto file = bad.file(bundle, all_chunks(bundle));
   const Bytes garbage(1000, std::byte{7});
   ASSERT_TRUE(file->write(2 * kChunk + 5000, garbage).ok());
-  bad.swarm().add(bundle.id, bundle.record, bundle.roots, file);
+  bad.swarm().add(bundle.id, bundle.record, bundle.roots, file, kEveryGroup);
   c.add(bundle);
   ASSERT_TRUE(loop_.run_until([&] { return !c.blocked.empty(); }));
   EXPECT_EQ(c.blocked[0].first, bundle.id);
@@ -296,7 +296,7 @@ TEST_P(SwarmTest, GuiltIsFoundEvenWhenAChunkCameFromTwo) {
   ASSERT_TRUE(file->write(0, Bytes(limits::kMaxChunkBytes, std::byte{9})).ok());
   introduce({&good, &bad, &c});
   good.add(bundle, all_chunks(bundle));
-  bad.swarm().add(bundle.id, bundle.record, bundle.roots, file);
+  bad.swarm().add(bundle.id, bundle.record, bundle.roots, file, kEveryGroup);
   c.add(bundle);
   expect_complete({&c}, bundle);
   for (const auto& [id, address] : c.blocked) EXPECT_EQ(address, bad.peer().address);
@@ -398,7 +398,7 @@ TEST_P(SwarmTest, RootsThatDoNotMatchTheRecordFailTheBundle) {
   TestNode& a = node(1);
   auto file = a.file(bundle);
   std::swap(bundle.roots[0], bundle.roots[1]);
-  a.swarm().add(bundle.id, bundle.record, bundle.roots, file);
+  a.swarm().add(bundle.id, bundle.record, bundle.roots, file, kEveryGroup);
   ASSERT_TRUE(loop_.run_until([&] { return !a.failures.empty(); }));
   EXPECT_EQ(a.failures[0].code, ErrorCode::integrity);
 }

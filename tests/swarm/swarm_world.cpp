@@ -75,7 +75,7 @@ std::shared_ptr<BundleFile> TestNode::file(const TestBundle& bundle, const std::
 }
 
 void TestNode::add(const TestBundle& bundle, const std::vector<std::uint32_t>& have) {
-  swarm_->add(bundle.id, bundle.record, bundle.roots, file(bundle, have));
+  swarm_->add(bundle.id, bundle.record, bundle.roots, file(bundle, have), kEveryGroup);
 }
 
 void TestNode::put_and_offer(const TestBundle& bundle, std::uint32_t chunk) {

@@ -39,7 +39,7 @@ MemberInfo make_info(std::size_t i, std::size_t region, std::mt19937_64& random)
   info.incarnation = 1'790'000'000'000 + i;
   info.endpoints = {Endpoint{"10.20.30.40", 7733}};
   info.swarm = Endpoint{"10.20.30.40", 7734};
-  info.channels = {Channel::parse("policy").value()};
+  info.member.follows = Follows({Channel::parse("policy").value()});
   info.software = "0.1.0";
   info.name = "rollout-" + std::to_string(i);
   return info;
