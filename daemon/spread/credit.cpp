@@ -11,6 +11,8 @@ namespace {
 constexpr std::chrono::seconds kBasePeriod{10};
 constexpr microseconds kShortestRound{20'000};
 constexpr double kGain = 1.5;
+constexpr double kFastGain = 2.5;  // where nothing queues: who relays alone what three did before must catch up soon
+constexpr double kNoQueue = 1.25;  // times the base
 constexpr double kSlowestShrink = 0.8;
 constexpr double kForget = 0.9;   // of the best rate, in each round
 }  // namespace
@@ -20,6 +22,8 @@ void Credit::sent(std::uint64_t bytes, SteadyTime now) {
     // After a pause nothing is known of the round that was going on.
     round_began_ = now;
     round_acked_ = last_acked_ = 0;
+    round_took_ = microseconds(0);
+    round_chunks_ = 0;
     last_seconds_ = 0;
     limited_ = false;
   }
@@ -51,6 +55,8 @@ void Credit::acked(std::uint64_t bytes, SteadyTime now, microseconds took, micro
   in_flight_ -= std::min(in_flight_, bytes);
   if (choked_ > 0) window_ = std::max(std::exchange(choked_, 0) / 2, options_.min_bytes);
   round_acked_ += bytes;
+  round_took_ += took;
+  ++round_chunks_;
   note_base(took, now);
   if (now - round_began_ >= std::max(base_, kShortestRound)) end_round(now, round_trip);
 }
@@ -67,13 +73,17 @@ void Credit::end_round(SteadyTime now, microseconds round_trip) {
     base = std::min(base, static_cast<double>(round_trip.count()) + 1e6 * static_cast<double>(largest_) / rate_);
   }
   double before = static_cast<double>(window_);
-  double next = std::clamp(kGain * rate_ * base / 1e6, kSlowestShrink * before, kGain * before);
+  const bool queues = static_cast<double>(round_took_.count()) > kNoQueue * base * static_cast<double>(round_chunks_);
+  const double gain = limited_ && !queues ? kFastGain : kGain;
+  double next = std::clamp(gain * rate_ * base / 1e6, kSlowestShrink * before, gain * before);
   // One that was not needed does not grow; it shrinks, for whoever stops could swallow it.
   if (limited_ || next < before) {
     window_ = std::clamp(static_cast<std::uint64_t>(next), options_.min_bytes, options_.max_bytes);
   }
   round_began_ = now;
   round_acked_ = 0;
+  round_took_ = microseconds(0);
+  round_chunks_ = 0;
   limited_ = in_flight_ >= window_;
 }
 

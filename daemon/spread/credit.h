@@ -7,7 +7,8 @@
 //   window = 1.5 x rate x base.
 // One part is on the way; half as much stands ready where a stripe pauses or a scheduler holds somebody up, so that the
 // link never runs dry, and TCP, not this, shares the link. While chunks take no longer than `base` this grows in each
-// round; where they queue, the rate no longer grows and neither does the window. It shrinks slowly. Pure: time is an argument.
+// round, by nearly a factor of two; where they queue, the rate no longer grows and neither does the window. It shrinks slowly.
+// Pure: time is an argument.
 #pragma once
 
 #include <chrono>
@@ -56,6 +57,8 @@ class Credit {
 
   SteadyTime round_began_{};
   std::uint64_t round_acked_ = 0, last_acked_ = 0;
+  std::chrono::microseconds round_took_{0};  // its chunks, together
+  std::uint32_t round_chunks_ = 0;
   double last_seconds_ = 0;
   std::uint64_t largest_ = 0;  // chunk
 };

@@ -11,7 +11,7 @@ constexpr double kWeight = 0.25;   // of the newest chunk
 constexpr double kBehind = 2;      // times what the best of the others takes,
 constexpr double kGrace = 0.05;    // and seconds on top: a busy machine's scheduler
 constexpr double kMuchLess = 0.4;  // than the best of the others takes in
-constexpr int kSamples = 4;
+constexpr int kSamples = 8;
 constexpr std::chrono::seconds kOfLate{10};
 
 }  // namespace
@@ -76,10 +76,6 @@ bool GatewayPace::behind(const NodeKey& gateway, SteadyTime now) const {
 bool GatewayPace::rests(const NodeKey& gateway, SteadyTime now) const {
   auto it = entries_.find(gateway);
   return it != entries_.end() && it->second.rests_until > now;
-}
-
-double GatewayPace::share(const NodeKey& gateway, SteadyTime now) const {
-  return behind(gateway, now) ? best_other(gateway, now).seconds / takes(entries_.at(gateway), now) : 1;
 }
 
 double GatewayPace::rate(const NodeKey& gateway, SteadyTime now) const {

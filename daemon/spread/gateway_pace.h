@@ -28,8 +28,6 @@ class GatewayPace {
   // The region would have waited for it: for a while it is given nothing while there is another.
   void rest(const NodeKey& gateway, SteadyTime now) { entries_[gateway].rests_until = now + kRest; }
   bool rests(const NodeKey& gateway, SteadyTime now) const;
-  // What may be under way to it, as a part of what may be to one that is not behind: 1 or less.
-  double share(const NodeKey& gateway, SteadyTime now) const;
   double rate(const NodeKey& gateway, SteadyTime now) const;  // bytes per second; 0 when unknown
   std::uint64_t under_way(const NodeKey& gateway) const;
   void forget(const NodeKey& gateway) { entries_.erase(gateway); }

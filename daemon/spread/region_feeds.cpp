@@ -85,7 +85,7 @@ std::map<RegionFeeds::Lane, Feed*> RegionFeeds::heads(std::size_t parallel_gatew
   return heads;
 }
 
-Feed* RegionFeeds::next(std::size_t parallel_gateways, SteadyTime now) {
+Feed* RegionFeeds::next(std::size_t parallel_gateways) {
   const auto candidates = heads(parallel_gateways);
   std::uint64_t slack = 0;
   std::set<NodeKey> gateways;
@@ -94,12 +94,11 @@ Feed* RegionFeeds::next(std::size_t parallel_gateways, SteadyTime now) {
     gateways.insert(lane.second);
   }
   if (candidates.empty() || !credit.may_send(slack)) return nullptr;
-  // One that has stopped, or is slow, must not swallow the shares of the others.
-  const double share = static_cast<double>((credit.window() + slack) / gateways.size());
+  // One that has stopped must not swallow the shares of the others.
+  const std::uint64_t share = (credit.window() + slack) / gateways.size();
   Feed* next = nullptr;
   for (auto& [lane, feed] : candidates) {
-    const std::uint64_t under_way = pace.under_way(lane.second);
-    if (under_way > 0 && static_cast<double>(under_way) >= share * pace.share(lane.second, now)) continue;
+    if (pace.under_way(lane.second) >= share) continue;
     if (!next || turn[lane] < turn[lane_of(*next)]) next = feed;
   }
   return next;

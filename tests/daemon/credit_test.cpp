@@ -62,6 +62,18 @@ TEST(Credit, SettlesNearOneAndAHalfRateTimesBase) {
   }
 }
 
+// A relay that had a small part of its region's access, and now has all of it.
+TEST(Credit, FillsAPathThatHasBecomeWiderWithinFiveRounds) {
+  Path path(2e6, milliseconds(230));
+  path.run(milliseconds(15'000));
+  path.bytes_per_second = 20e6;
+  path.free = path.now;
+  path.run(milliseconds(5 * 250));
+  path.delivered = 0;
+  path.run(milliseconds(1000));
+  EXPECT_GT(static_cast<double>(path.delivered), 0.9 * 20e6);
+}
+
 TEST(Credit, AWindowThatIsNotNeededShrinks) {
   Path path(12.5e6, milliseconds(100));
   const std::uint64_t before = path.credit.window();

@@ -57,7 +57,6 @@ TEST(GatewayPace, EqualOnesAreNotBehind) {
   w.run(5s);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_FALSE(w.pace.behind(key_of(i), w.now)) << i;
-    EXPECT_EQ(w.pace.share(key_of(i), w.now), 1) << i;
   }
 }
 
@@ -72,7 +71,6 @@ TEST(GatewayPace, WhoseChunksTakeMuchLongerIsBehind) {
   w.run(2s);
   EXPECT_TRUE(w.pace.behind(key_of(2), w.now));
   EXPECT_FALSE(w.pace.behind(key_of(0), w.now));
-  EXPECT_NEAR(w.pace.share(key_of(2), w.now), 0.2, 0.02);
   // Four chunks in 600 ms.
   EXPECT_NEAR(w.pace.rate(key_of(2), w.now), 4 * kChunk / 0.6, 0.15 * 4 * kChunk / 0.6);
 }

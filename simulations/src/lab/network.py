@@ -4,6 +4,7 @@ Addresses: access i is 10.77.i.0/24, its router .1, its nodes from .10 on; the t
 """
 
 import json
+import os
 import subprocess
 from dataclasses import dataclass
 
@@ -12,8 +13,7 @@ from .host import LabError, run
 from .private import die_with_parent
 from .router import WAN, HostRouter, UmlRouter
 
-# A connection at 145 ms needs 9 MB in flight for 500 Mbit/s; the stock maximum of 4 MiB caps it far below.
-BUFFER_MAXIMUM = 64 << 20
+PACKAGED_SYSCTL = os.path.join(os.path.dirname(__file__), "..", "..", "..", "daemon", "packaging", "p2pw.sysctl")
 CONGESTION_CONTROLS = ("bbr", "cubic", "reno", "dctcp", "htcp", "westwood", "vegas", "bbr2", "bbr3")
 OFFLOADS = ("tso", "off", "gso", "off", "gro", "off")
 
@@ -31,6 +31,17 @@ class Host:
     @property
     def namespace(self):
         return self.name
+
+
+def packaged_settings():
+    """What the package sets for TCP on every machine: {name below /proc/sys: value}. The other settings are the host's."""
+    settings = {}
+    with open(PACKAGED_SYSCTL, encoding="utf-8") as file:
+        for line in file:
+            name, separator, value = line.partition("=")
+            if separator and name.strip().startswith("net.ipv4."):
+                settings[name.strip().replace(".", "/")] = value.strip()
+    return settings
 
 
 def plan(scenario):
@@ -116,12 +127,11 @@ class Network:
             self._limit_lan(node, bridge, port)
 
     def _quiet(self, namespace):
-        """No IPv6 chatter on counted links, and room in the socket buffers."""
+        """No IPv6 chatter on counted links, and TCP as the package sets it up."""
         host.set_kernel(namespace, {
             "net/ipv6/conf/all/disable_ipv6": "1",
             "net/ipv6/conf/default/disable_ipv6": "1",
-            "net/ipv4/tcp_rmem": f"4096 131072 {BUFFER_MAXIMUM}",
-            "net/ipv4/tcp_wmem": f"4096 65536 {BUFFER_MAXIMUM}",
+            **packaged_settings(),
         })
 
     def _offloads(self, namespace, device):
