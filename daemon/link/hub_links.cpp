@@ -49,8 +49,7 @@ TlsLinkHub::Impl::Impl(asio::io_context& io, LinkHubOptions options, TlsContext 
       admission_(options_.admission),
       ticker_(io),
       random_(timing_.seed),
-      wmem_max_(tcp_wmem_max()),
-      idle_restarts_(tcp_restarts_after_idle()) {
+      wmem_max_(tcp_wmem_max()) {
   if (options_.max_connections == 0) options_.max_connections = default_max_connections();
   scratch_->max_held = options_.max_unfinished;
   options_.hello.set_node(std::string(options_.identity.key().text()));
@@ -161,7 +160,6 @@ LinkTuning TlsLinkHub::Impl::tuning_for(const wire::Hello& peer) const {
                     .stripe_unsent = options_.stripe_unsent_bytes,
                     .control_unsent = options_.control_unsent_bytes,
                     .wmem_max = wmem_max_,
-                    .idle_restarts = idle_restarts_,
                     .max_control_queue = options_.max_control_queue,
                     .max_stripe_queue = options_.max_stripe_queue};
 }

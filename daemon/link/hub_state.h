@@ -123,7 +123,6 @@ class TlsLinkHub::Impl final : public Attempt::Owner, public Link::Owner, public
   Time last_tick_{};
   std::mt19937_64 random_;
   std::uint64_t wmem_max_;
-  bool idle_restarts_;
   bool stopping_ = false;
   Alive alive_;
 };

@@ -181,7 +181,6 @@ PathSeen Link::path() const {
   return {.segments = segments_,
           .retransmitted = retransmitted_,
           .round_trip = clock_.measured() ? clock_.round_trip() : kernel_round_trip_,
-          .idle_restarts = tuning_.idle_restarts,
           .lossy = lossy_};
 }
 

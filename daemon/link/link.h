@@ -34,7 +34,6 @@ struct LinkTuning {
   std::uint32_t stripe_unsent = 0;  // TCP_NOTSENT_LOWAT of stripes; 0 = unsent_for() their rate
   std::uint32_t control_unsent = 0;
   std::uint64_t wmem_max = 0;
-  bool idle_restarts = true;
   std::size_t max_control_queue = 0;
   std::size_t max_stripe_queue = 0;
 };

@@ -60,12 +60,6 @@ void set_unsent_low_water(int socket, std::uint32_t bytes) {
   (void)setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
 }
 
-bool tcp_restarts_after_idle() {
-  std::ifstream file("/proc/sys/net/ipv4/tcp_slow_start_after_idle");
-  int value = 1;
-  return !(file >> value) || value != 0;
-}
-
 std::uint64_t tcp_wmem_max() {
   std::ifstream file("/proc/sys/net/ipv4/tcp_wmem");
   std::uint64_t low = 0, middle = 0, high = 0;

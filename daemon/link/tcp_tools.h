@@ -30,7 +30,5 @@ void set_unsent_low_water(int socket, std::uint32_t bytes);
 
 // The third number of net.ipv4.tcp_wmem, 4 MiB when it cannot be read.
 std::uint64_t tcp_wmem_max();
-// net.ipv4.tcp_slow_start_after_idle; true when it cannot be read.
-bool tcp_restarts_after_idle();
 
 }  // namespace p2pw

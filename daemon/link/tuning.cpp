@@ -46,7 +46,7 @@ std::uint32_t stripes_wanted(std::uint32_t configured, const PathSeen& path, std
 std::string choose_congestion(const std::string& configured, const PathSeen& path) {
   if (configured != "auto") return configured;
   if (path.round_trip < kNear) return "";
-  return is_lossy(path) || path.idle_restarts ? "bbr" : "cubic";
+  return "bbr";
 }
 
 }  // namespace p2pw

@@ -28,7 +28,6 @@ struct PathSeen {
   std::uint64_t segments = 0;       // sent on the stripes that stand
   std::uint64_t retransmitted = 0;  // of these
   std::chrono::microseconds round_trip{0};
-  bool idle_restarts = true;  // net.ipv4.tcp_slow_start_after_idle
   bool lossy = false;         // an earlier answer was "losses": it holds until the link ends
 };
 
@@ -42,12 +41,9 @@ std::uint32_t stripes_wanted(std::uint32_t configured, const PathSeen& path, std
 // The congestion control that a link's stripes should use, by its kernel name; empty = leave what the system
 // has. `configured` is a kernel name, or "auto":
 // - Near peers keep the system's.
-// - Where losses show, bbr: cubic collapses at 0.1 % of them over a long path.
-// - Where the kernel makes a connection start again from ten segments after every pause, bbr, which remembers
-// the path.
-//   Measured with tests/bench/link_bench at 200 Mbit/s, 145 ms, 4 stripes, 8 MB in flight: 50 MB after a
-//   pause take 2.3 s instead of 2.7, 256 MB 10.9 instead of 11.3; changing to cubic half-way loses a second.
-// - Else cubic.
+// - All others bbr. cubic collapses at 0.1 % of losses over a long path, starts again from ten segments after every pause
+//   where the kernel's tcp_slow_start_after_idle says so, and comes up slowly where a busy machine's jitter looks like a
+//   queue to it: 256 MiB to two regions take 13.0 s with bbr, 15.3 to 17.5 s with cubic (simulations/lab wan-2x3, three runs).
 std::string choose_congestion(const std::string& configured, const PathSeen& path);
 
 }  // namespace p2pw

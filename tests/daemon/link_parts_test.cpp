@@ -99,26 +99,24 @@ TEST(LinkTuning, StripesFollowRateRoundTripAndBuffers) {
 }
 
 TEST(LinkTuning, CongestionControlFollowsThePath) {
-  const PathSeen clean{.segments = 100'000, .retransmitted = 0, .round_trip = 86ms, .idle_restarts = false};
-  EXPECT_EQ(choose_congestion("auto", clean), "cubic");
-  PathSeen lossy = clean;
-  lossy.retransmitted = 90;
-  EXPECT_EQ(choose_congestion("auto", lossy), "bbr");
-  PathSeen once = clean;
-  once.segments = 10;
-  once.retransmitted = 1;
-  EXPECT_EQ(choose_congestion("auto", once), "cubic");
-  PathSeen remembered = clean;
-  remembered.lossy = true;
-  EXPECT_EQ(choose_congestion("auto", remembered), "bbr");
-  PathSeen restarting = clean;
-  restarting.idle_restarts = true;
-  EXPECT_EQ(choose_congestion("auto", restarting), "bbr");
-  PathSeen near = lossy;
+  const PathSeen far{.segments = 100'000, .retransmitted = 0, .round_trip = 86ms};
+  EXPECT_EQ(choose_congestion("auto", far), "bbr");
+  PathSeen near = far;
   near.round_trip = 300us;
   EXPECT_EQ(choose_congestion("auto", near), "");
-  EXPECT_EQ(choose_congestion("cubic", lossy), "cubic");
-  EXPECT_EQ(choose_congestion("", lossy), "");
+  EXPECT_EQ(choose_congestion("cubic", far), "cubic");
+  EXPECT_EQ(choose_congestion("", far), "");
+}
+
+TEST(LinkTuning, LossesAreSeenAndRemembered) {
+  PathSeen path{.segments = 100'000, .retransmitted = 0, .round_trip = 86ms};
+  EXPECT_FALSE(is_lossy(path));
+  path.retransmitted = 90;
+  EXPECT_TRUE(is_lossy(path));
+  path = {.segments = 10, .retransmitted = 1, .round_trip = 86ms};
+  EXPECT_FALSE(is_lossy(path)) << "one says nothing";
+  path.lossy = true;
+  EXPECT_TRUE(is_lossy(path));
 }
 
 TEST(LinkTuning, LossesDoubleTheStripes) {
