@@ -222,7 +222,7 @@ void Feeds::settle(Feed& feed) {
 }
 
 void Feeds::pump(RegionFeeds& region) {
-  while (Feed* next = region.next(options_.parallel_gateways)) {
+  while (Feed* next = region.next(options_.parallel_gateways, world_.now())) {
     if (!send_next(region, *next)) return;
   }
 }

@@ -11,7 +11,7 @@ constexpr double kWeight = 0.25;   // of the newest chunk
 constexpr double kBehind = 2;      // times what the best of the others takes,
 constexpr double kGrace = 0.05;    // and seconds on top: a busy machine's scheduler
 constexpr double kMuchLess = 0.4;  // than the best of the others takes in
-constexpr int kSamples = 8;
+constexpr int kSamples = 4;
 constexpr std::chrono::seconds kOfLate{10};
 
 }  // namespace

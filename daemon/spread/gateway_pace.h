@@ -3,6 +3,9 @@
 // to it. By Little's law, what is under way over what a chunk takes is the rate at which it takes chunks in.
 // One whose chunks take much longer than those of the best, and which takes in much less as well, is behind.
 //
+// One that is behind has half as much under way as the others, so that it has less to bring when it is relieved;
+// not less than half, since a connection that is merely cold would stay so.
+//
 // Pure: time is an argument, never earlier than before.
 #pragma once
 

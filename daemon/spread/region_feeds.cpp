@@ -85,7 +85,7 @@ std::map<RegionFeeds::Lane, Feed*> RegionFeeds::heads(std::size_t parallel_gatew
   return heads;
 }
 
-Feed* RegionFeeds::next(std::size_t parallel_gateways) {
+Feed* RegionFeeds::next(std::size_t parallel_gateways, SteadyTime now) {
   const auto candidates = heads(parallel_gateways);
   std::uint64_t slack = 0;
   std::set<NodeKey> gateways;
@@ -98,7 +98,7 @@ Feed* RegionFeeds::next(std::size_t parallel_gateways) {
   const std::uint64_t share = (credit.window() + slack) / gateways.size();
   Feed* next = nullptr;
   for (auto& [lane, feed] : candidates) {
-    if (pace.under_way(lane.second) >= share) continue;
+    if (pace.under_way(lane.second) >= (pace.behind(lane.second, now) ? share / 2 : share)) continue;
     if (!next || turn[lane] < turn[lane_of(*next)]) next = feed;
   }
   return next;

@@ -71,7 +71,7 @@ struct RegionFeeds {
 
   // The feed whose next chunk goes out: the oldest one of each channel's first few gateways; among them, the one
   // of the lane that got least so far. None when the credit is used up.
-  Feed* next(std::size_t parallel_gateways);
+  Feed* next(std::size_t parallel_gateways, SteadyTime now);
   void note_sent(Feed& feed, ChunkIndex chunk, SteadyTime now);
   void note_acked(Feed& feed, std::map<std::uint32_t, Feed::InFlight>::iterator chunk, SteadyTime now,
                   std::chrono::microseconds round_trip);
