@@ -46,8 +46,21 @@ std::size_t SlabExchange::behind() const {
   return count;
 }
 
+bool SlabExchange::undecided() const {
+  if (!lineage_.empty() || join_.state() == Join::State::offered) return false;
+  if (join_.undecided()) return true;
+  if (base().value() == 0) return log_.highest_sealed().value() != 0;
+  return behind() > kFarBehind && !by_deltas_ && join_.state() != Join::State::nobody;
+}
+
+bool SlabExchange::undecided_about(const Run& run) const {
+  const bool unsealed = run.state() == RunState::open && !run.again();
+  return !wants(run) && (unsealed || undecided());
+}
+
 bool SlabExchange::wants(const Run& run) const {
-  if (run.state() == RunState::open && !run.again()) return true;
+  // Below a sealed version nothing is in flight.
+  if (run.state() == RunState::open && !run.again()) return run.version() > log_.highest_sealed();
   if (!lineage_.empty()) return lineage_.contains(run.id()) || (!run.again() && run.version() > lineage_end_);
   if (run.again() || run.state() != RunState::sealed) return false;
   if (run.version() <= base() && !rebuilder_.needs(run.id())) return false;
@@ -62,7 +75,7 @@ bool SlabExchange::wants(const Run& run) const {
 void SlabExchange::look_for_base(SteadyTime now) {
   auto neighbours = world_.neighbours();
   if (join_.undecided()) {
-    join_.tick(neighbours, now);
+    join_.tick(neighbours, world_.alone(), now);
     settle_join();
     return;
   }
@@ -83,7 +96,7 @@ void SlabExchange::settle_join() {
       join_.stop();
       return;
     }
-    offered_ = true;
+    offered_ = decision_ = true;
     pinned_at_.reset();
     world_.event("join", "starts from version " + std::to_string(offer.version.value()) + " of its neighbours");
     rebuilder_.offer_base(offer.table, offer.version, offer.seal);
@@ -92,6 +105,7 @@ void SlabExchange::settle_join() {
     auto lineage = log_.lineage(log_.highest_sealed());
     if (!lineage || lineage->empty()) return join_.stop();
     take_lineage(*lineage);
+    decision_ = true;
     world_.event("join", "no neighbour has a version: takes an anchor and " + std::to_string(lineage->size() - 1) + " deltas");
   }
 }
