@@ -117,6 +117,18 @@ void SlabExchange::take_lineage(const std::vector<RunId>& lineage) {
   lineage_start_ =
       anchor != nullptr && anchor->version().value() > 0 ? Version(anchor->version().value() - 1) : Version();
   pinned_at_.reset();
+  lost_deltas_.clear();
+}
+
+// The Rebuilder starts with the newest anchor that it knows of; one that is made meanwhile is not what comes here.
+void SlabExchange::pass_over_others() {
+  if (lineage_.empty()) return;
+  std::set<RunId> others = lost_deltas_;
+  for (const Run* anchor : log_.anchors()) {
+    const bool aside = anchor->again() || anchor->version() <= lineage_end_;
+    if (aside && !lineage_.contains(anchor->id())) others.insert(anchor->id());
+  }
+  rebuilder_.avoid(std::move(others));
 }
 
 // Not all that leads from here to the newest version lies here.
@@ -156,12 +168,10 @@ void SlabExchange::look_for_another_way(SteadyTime now) {
   anew_ = true;
   anew_since_ = now;
   take_lineage(*lineage);
-  std::set<RunId> passed;
   for (const Run* run = log_.version(anchor->version()); run != nullptr && run->version() > base();
        run = log_.version(run->previous())) {
-    if (!lineage_.contains(run->id())) passed.insert(run->id());
+    if (!lineage_.contains(run->id())) lost_deltas_.insert(run->id());
   }
-  rebuilder_.avoid(std::move(passed));
   world_.event("join", "nobody gives the deltas above version " + std::to_string(base().value()) +
                            ": takes the anchor of version " + std::to_string(anchor->version().value()) +
                            " and " + std::to_string(lineage->size() - 1) + " deltas");
@@ -304,6 +314,7 @@ std::vector<Need> SlabExchange::pins(SteadyTime now) const {
 void SlabExchange::tick(SteadyTime now) {
   look_for_base(now);
   look_for_another_way(now);
+  pass_over_others();
   send_pin(now);
   server_.tick();
   fetch_.tick(world_.neighbours(), now);

@@ -81,6 +81,7 @@ class SlabExchange {
   bool somebody_new();
   void look_for_another_way(SteadyTime now);
   void take_lineage(const std::vector<RunId>& lineage);
+  void pass_over_others();
   void slab(const NodeKey& from, const wire::SlabData& data, Bytes payload, SteadyTime now);
   void send_pin(SteadyTime now);
   void say_pin(std::uint64_t above);
@@ -97,6 +98,7 @@ class SlabExchange {
   bool by_deltas_ = false;              // far behind, yet a neighbour has all the deltas
   std::set<RunId> lineage_;             // the way from nothing, over the WAN: no neighbour has anything
   Version lineage_start_, lineage_end_;
+  std::set<RunId> lost_deltas_;         // that lineage_ leads around
   bool anew_ = false;  // lineage_ is there because nobody has the deltas from what lies here
   SteadyTime anew_since_{};
   std::uint64_t arrivals_ = 0;                               // of the Rebuilder

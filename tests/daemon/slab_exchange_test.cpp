@@ -230,6 +230,29 @@ TEST_F(EmptyRegionTest, NothingIsDecidedWhileItLooksForNeighboursAndThenTheNewes
   EXPECT_TRUE(until_active(Version(4)));
 }
 
+// It is longer on its way than until the next one is made.
+TEST_F(EmptyRegionTest, AnAnchorThatIsMadeMeanwhileDoesNotStopTheOneThatComes) {
+  publish();
+  hear(Version(1), Version(4));
+  pass(2s);
+  const p2pw::Run& first = anchor_again();
+  ASSERT_TRUE(wants(first));
+  give(first, 1);
+  series.next();
+  series.anchor_again();
+  hear(Version(5), Version(5));
+  const p2pw::Run& second = anchor_again();
+  ASSERT_NE(first.id(), second.id());
+  pass(1s);
+  EXPECT_FALSE(wants(second));
+  ASSERT_TRUE(wants(first));
+  give(first);
+  give(run_of(Version(4)));
+  ASSERT_TRUE(wants(run_of(Version(5))));
+  give(run_of(Version(5)));
+  EXPECT_TRUE(until_active(Version(5)));
+}
+
 // Of versions whose seal has not come yet only the newest can be in flight.
 TEST_F(EmptyRegionTest, WhatLacksItsSealBelowASealedVersionIsNotTakenForNews) {
   for (int i = 0; i < 2; ++i) series.next();
