@@ -175,6 +175,29 @@ TEST_F(MendTest, WhatARegionHasDroppedComesFromTheTrainer) {
   EXPECT_TRUE(until_exact("r1-2", step(7), 60));
 }
 
+// It does not know who has passed what, and offers all that it keeps.
+TEST_F(MendTest, ATrainerThatStartsAgainSendsNothingThatItsRegionsHaveDropped) {
+  make_series(series, "4MiB", 6);
+  fleet.start_trainer();
+  fleet.start_node("r1", 1);
+  ASSERT_EQ(fleet.wait_joined(2), 2u);
+  for (int n = 0; n <= 5; ++n) {
+    ASSERT_EQ(fleet.seed(step(n), {"--wait-active", "100%"}).exit_code, 0);
+  }
+  ASSERT_TRUE(until_log("r1-1", "\"event\":\"caught-up\",\"version\":6"));
+  ASSERT_EQ(fleet.p2pw("r1-1", {"gc", "--apply"}).exit_code, 0);
+  const Ran gc = fleet.p2pw("r1-1", {"gc"});
+  for (auto& run : gc.json["runs"]) ASSERT_GT(run["version"], 1) << gc.out;
+  fleet.kill("trainer");
+  fleet.start("trainer");  // its counters begin anew
+  ASSERT_EQ(fleet.wait_joined(2), 2u);
+  // Goes the same way as the offers, after them.
+  Ran seeded = fleet.seed(step(6), {"--wait-active", "100%"});
+  ASSERT_EQ(seeded.exit_code, 0) << seeded.err;
+  EXPECT_EQ(fleet.payload_into(7)["r1"], fleet.used_bytes(7));
+  EXPECT_EQ(payload_into_region(6), 0u);
+}
+
 TEST_F(MendTest, AnAnchorBesidesADeltaStaysWithTheTrainer) {
   make_series(series, "8MiB", 2);
   fleet.start_trainer();
