@@ -11,8 +11,6 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr milliseconds kMetaPatience{300};  // a meta travels with its record; after that it is asked for
-constexpr milliseconds kMetaRepeat{1000};
 constexpr seconds kRetry{5};
 constexpr seconds kRetire{5};
 
@@ -87,6 +85,7 @@ Result<std::unique_ptr<Follower>> Follower::open(const Config& config, const Cha
 void Follower::open_exchange() {
   SlabExchange::World world;
   world.neighbours = [this] { return host_.neighbours(channel()); };
+  world.alone = [this] { return host_.alone(channel()); };
   world.links = [this] { return host_.all_links(); };
   world.send = [this](const NodeKey& to, const wire::LinkMessage& message, SharedBytes payload, bool bulk) {
     return host_.send_to(to, message, std::move(payload), bulk);
@@ -214,9 +213,11 @@ void Follower::bundle_known(const Run& run, BundleIndex index) {
   known.known_at = host_.steady_now();
   bundles_of_[run.id()].push_back(id);
   std::optional<Bytes> meta = host_.early_metas().take(id);
+  const bool early = meta.has_value();
   if (!meta && replaying_) meta = bundles_.saved_meta(id);
   if (!meta) return;
-  if (auto opened = open_bundle(id, *meta); !opened.ok()) {
+  auto opened = early ? take_offered_meta(id, std::move(*meta)) : open_bundle(id, *meta);
+  if (!opened.ok()) {
     spdlog::warn("channel {}: bundle {}: {}", channel().str(), id.short_hex(), opened.error().message);
   }
 }
@@ -341,13 +342,16 @@ void Follower::chunk_is_here(const BundleId& bundle, ChunkIndex chunk) {
   }
 }
 
-std::vector<Bytes> Follower::introduction(const BundleId& bundle) const {
+std::vector<const VerifiedRecord*> Follower::introduction(const BundleId& bundle) const {
   auto it = known_.find(bundle);
   const Run* run = it == known_.end() ? nullptr : log_.run(it->second.run);
   if (!run) return {};
-  std::vector<Bytes> out{run->open_record().envelope()};
-  auto record = run->bundles().find(it->second.index);
-  if (record != run->bundles().end()) out.push_back(record->second.envelope());
+  std::vector<const VerifiedRecord*> out{&run->open_record()};
+  const bool sealed = run->state() == RunState::sealed;
+  for (const auto& [index, record] : run->bundles()) {
+    if (sealed || index == it->second.index) out.push_back(&record);
+  }
+  if (sealed) out.push_back(&*run->seal_record());
   return out;
 }
 
@@ -359,7 +363,7 @@ void Follower::fill_wanted(wire::RecordsWanted& wanted) const {
   for (const Sha256& id : position.held) wanted.add_held(std::string(id.text()));
 }
 
-std::vector<Bytes> Follower::missing_for(const wire::RecordsWanted& wanted) const {
+std::vector<const VerifiedRecord*> Follower::missing_for(const wire::RecordsWanted& wanted) const {
   LogPosition position;
   position.version = Version(wanted.version());
   position.seal = SealHash::from(wanted.seal()).value_or(SealHash{});
@@ -367,9 +371,7 @@ std::vector<Bytes> Follower::missing_for(const wire::RecordsWanted& wanted) cons
     if (position.held.size() >= ChannelLog::kMaxHeld) break;
     if (auto hash = Sha256::from(id)) position.held.push_back(*hash);
   }
-  std::vector<Bytes> out;
-  for (const VerifiedRecord* record : log_.newer_than(position)) out.push_back(record->envelope());
-  return out;
+  return log_.newer_than(position);
 }
 
 void Follower::tick() {
@@ -379,14 +381,8 @@ void Follower::tick() {
   consider_certificate();
   consider_activation();
   certifier_->tick(now);
-  for (auto& [id, known] : known_) {
-    if (known.open || now - known.known_at < kMetaPatience || now - known.asked_at < kMetaRepeat) continue;
-    const Run* run = log_.run(known.run);
-    if (run == nullptr || !exchange_->wants(*run)) continue;
-    known.asked_at = now;
-    if (known.asked == 0) known.first_asked = now;
-    host_.want_meta(id, ++known.asked % 2 == 0);
-  }
+  if (exchange_->take_decision()) close_unwanted();
+  look_for_metas(now);
   if (retry_at_ && now >= *retry_at_) {
     retry_at_.reset();
     rebuilder_->retry();

@@ -59,6 +59,8 @@ class FollowerHost {
   // Linked nodes of this region that follow the channel, no trainer; all links.
   virtual std::vector<NodeKey> neighbours(const Channel& channel) const = 0;
   virtual std::vector<NodeKey> all_links() const = 0;
+  // The table of members has nobody else of this region who follows the channel.
+  virtual bool alone(const Channel& channel) const = 0;
   virtual std::string name_of_node(const NodeKey& key) const = 0;
   // `bulk`: on the lane of chunks; false when that is full.
   virtual bool send_to(const NodeKey& peer, const wire::LinkMessage& message, SharedBytes payload, bool bulk) = 0;
@@ -104,6 +106,11 @@ class Follower : private RebuildEvents, private ActivationEvents {
   Result<Taken> take_record(ByteView envelope, const NodeKey* from);
   // A meta, bound by its record's hash. Unknown bundles' metas wait a while.
   Status take_meta(const BundleId& bundle, Bytes meta);
+  // A peer's, asked for or not: only bundles that are wanted here are opened. Peers offer what they have, and to a node that
+  // starts from a newer anchor that is the older one and its deltas.
+  Status take_offered_meta(const BundleId& bundle, Bytes meta);
+  // See SpreadWorld.
+  bool unwanted(const BundleId& bundle) const;
   // A chunk of a known bundle that the spreading wants: hashed and written on its pool, then reported to the host.
   void store_chunk(const BundleId& bundle, ChunkIndex chunk, Bytes payload, const NodeKey* from, Epoch epoch);
   // A neighbour's chunk, checked and written by the swarm.
@@ -115,8 +122,9 @@ class Follower : private RebuildEvents, private ActivationEvents {
   void no_room(const Error& error) { rebuild_blocked(error); }
 
   bool knows_bundle(const BundleId& bundle) const { return known_.contains(bundle); }
-  // Records that let a peer understand this bundle: its run's `open`, then its own.
-  std::vector<Bytes> introduction(const BundleId& bundle) const;
+  // Records that let a peer understand this bundle: its run's `open`, then its own; of a sealed run all others too, for
+  // who lacks them would take it for one that is in flight. The pointers are good until the log changes.
+  std::vector<const VerifiedRecord*> introduction(const BundleId& bundle) const;
   // Metas that links have been asked for in vain, since when; and bundles of wanted runs that are not whole here.
   struct AwaitedMeta {
     BundleId id;
@@ -137,7 +145,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
   }
   // Pull on connect: what this node has of the log, and what a peer that has so much lacks.
   void fill_wanted(wire::RecordsWanted& wanted) const;
-  std::vector<Bytes> missing_for(const wire::RecordsWanted& wanted) const;
+  std::vector<const VerifiedRecord*> missing_for(const wire::RecordsWanted& wanted) const;
   // Restores what was there before a restart; called once the host is ready.
   void resume();
   void tick();
@@ -212,6 +220,10 @@ class Follower : private RebuildEvents, private ActivationEvents {
   // Of a run's frames; null: the node does not have its secret.
   std::shared_ptr<const FrameSealer> sealer_of(const OpenRecord& open) const;
   void bundle_known(const Run& run, BundleIndex index);
+  enum class Use { open, undecided, none };
+  Use use_of(const RunId& run) const;  // of its bundles, for this node
+  void close_unwanted();
+  void look_for_metas(SteadyTime now);
   void run_sealed(const Run& run);
   void drop_run(const RunId& run);
   void drop_bundles(const RunId& run);

@@ -140,14 +140,15 @@ void Join::peer_lost(const NodeKey& peer) {
   if (state_ == State::fetching && peer == giver_) state_ = State::asking;
 }
 
-void Join::tick(const std::vector<NodeKey>& neighbours, SteadyTime now) {
+void Join::tick(const std::vector<NodeKey>& neighbours, bool alone, SteadyTime now) {
   if (state_ == State::asking) {
     // Records may come from afar before the links of the region stand.
     for (const NodeKey& peer : neighbours) {
       if (!told_.contains(peer)) ask(peer);
     }
     bool heard_all = asked_.empty() && !told_.empty();
-    if (heard_all || now - since_ >= kAnswers) choose(now);
+    bool nobody_comes = alone && told_.empty() && now - since_ >= kAlone;
+    if (heard_all || nobody_comes || now - since_ >= kAnswers) choose(now);
   } else if (state_ == State::fetching && now - since_ >= kFetch) {
     answers_.erase(giver_);
     state_ = State::asking;

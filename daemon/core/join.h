@@ -25,6 +25,7 @@ class Join {
  public:
   enum class State : std::uint8_t { idle, asking, fetching, offered, nobody };
   static constexpr std::chrono::milliseconds kAnswers{1500};  // for the neighbours to say what they hold
+  static constexpr std::chrono::milliseconds kAlone{500};     // for one to turn up where the table of members has none
   static constexpr std::chrono::seconds kFetch{20};           // for the byte slabs
   static constexpr std::size_t kAtOnce = 64;                  // byte slabs in one question
 
@@ -47,7 +48,8 @@ class Join {
   // A byte slab. Errors: integrity.
   Status slab(const NodeKey& from, SlabId slab, bool gone, ByteView bytes);
   void peer_lost(const NodeKey& peer);
-  void tick(const std::vector<NodeKey>& neighbours, SteadyTime now);
+  // `alone`: the table of members has nobody else in this region.
+  void tick(const std::vector<NodeKey>& neighbours, bool alone, SteadyTime now);
   const std::optional<Offer>& offer() const { return offer_; }
 
  private:

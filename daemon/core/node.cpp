@@ -194,9 +194,12 @@ Follower* Node::follower(const Channel& channel) {
   return it == followers_.end() ? nullptr : it->second.get();
 }
 
-Follower* Node::follower_of(const BundleId& bundle) {
+Follower* Node::follower_of(const BundleId& bundle) const {
   auto it = channel_of_.find(bundle);
-  if (it != channel_of_.end()) return follower(it->second);
+  if (it != channel_of_.end()) {
+    auto follower = followers_.find(it->second);
+    return follower == followers_.end() ? nullptr : follower->second.get();
+  }
   for (auto& [channel, follower] : followers_) {
     if (follower->knows_bundle(bundle)) return follower.get();
   }

@@ -103,6 +103,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   Region home_region() const override;
   std::vector<NodeKey> neighbours(const Channel& channel) const override { return roster_->regional_links(&channel); }
   std::vector<NodeKey> all_links() const override { return hub_->links(); }
+  bool alone(const Channel& channel) const override;
   bool send_to(const NodeKey& peer, const wire::LinkMessage& message, SharedBytes payload, bool bulk) override;
   std::vector<Need> seen_lately(const Channel& channel) const override;
   std::vector<NodeKey> live_followers(const Channel& channel) const override { return states_.live_followers(channel); }
@@ -123,7 +124,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   void send_states(bool all);
   void wake_waiters();
   void states_news();  // of whomever
-  Follower* follower_of(const BundleId& bundle);
+  Follower* follower_of(const BundleId& bundle) const;
   SwarmGroups swarm_group(const Channel& channel) const;
   wire::NodeState own_state(const Follower& follower) const;
   void write_times(const Follower& follower, wire::NodeState& state) const;
@@ -148,6 +149,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   void meta_wanted(const NodeKey& peer, const wire::MetaWanted& wanted);
   bool exchange_message(const Member& from, const wire::LinkMessage& message, Bytes& payload);
   void send_meta(const NodeKey& peer, const StoredBundle& bundle);
+  void send_records(const NodeKey& peer, const std::vector<const VerifiedRecord*>& records);
   void members_changed(const std::vector<NodeKey>& lost, const std::vector<NodeKey>& back);
 
   // SwarmEvents
@@ -168,6 +170,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   void send(const NodeKey& peer, const wire::LinkMessage& message) override { hub_->send(peer, message); }
   void introduce(const NodeKey& peer, const BundleId& bundle) override;
   bool send_chunk(const NodeKey& peer, const BundleId& bundle, ChunkIndex chunk, Epoch epoch) override;
+  bool unwanted(const BundleId& bundle) const override;
   void cut_queue(const NodeKey& peer, const BundleId& bundle) override { hub_->cut_queue(peer, bundle); }
   void note(const BundleId& bundle, const std::string& event, const std::string& detail) override;
 

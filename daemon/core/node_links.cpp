@@ -1,6 +1,8 @@
 // What peers say, and what this node says to them: records, metas, chunks, states.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "daemon/core/node.h"
 #include "protocol/limits.h"
 
@@ -79,7 +81,7 @@ void Node::link_message(const NodeKey& peer, const wire::LinkMessage& message, B
       if (!member || member->trainer || member->region != self().region) foreign_metas_.insert(*bundle);
       Follower* follower = follower_of(*bundle);
       if (!follower) return early_metas_.add(*bundle, std::move(payload));
-      if (auto taken = follower->take_meta(*bundle, std::move(payload)); !taken.ok()) {
+      if (auto taken = follower->take_offered_meta(*bundle, std::move(payload)); !taken.ok()) {
         spdlog::warn("meta from {} refused: {}", peer.short_hex(), taken.error().message);
       }
       return;
@@ -173,6 +175,7 @@ void Node::chunk_message(const NodeKey& peer, const wire::Chunk& chunk, Bytes pa
   ChunkIndex index(chunk.index());
   Epoch epoch(chunk.epoch());
   if (!spread_->knows(*bundle)) {
+    if (unwanted(*bundle)) return;
     early_.add(*bundle, {peer, index, epoch, std::move(payload)});
     return;
   }
@@ -288,14 +291,9 @@ void Node::introduce(const NodeKey& peer, const BundleId& bundle) {
   Follower* follower = follower_of(bundle);
   auto stored = follower ? follower->bundles().find(bundle) : nullptr;
   if (!stored) return;
-  wire::LinkMessage message;
-  for (const Bytes& envelope : follower->introduction(bundle)) {
-    auto id = record_id(envelope);
-    if (id.ok() && told(peer).insert(*id)) {
-      message.mutable_records()->add_envelopes(std::string(as_text(envelope)));
-    }
-  }
-  if (message.has_records()) hub_->send(peer, message);
+  auto records = follower->introduction(bundle);
+  std::erase_if(records, [&](const VerifiedRecord* record) { return told(peer).contains(record->id()); });
+  send_records(peer, records);
   if (metas_told(peer).insert(bundle)) send_meta(peer, *stored);
 }
 
@@ -385,9 +383,14 @@ void Node::records_wanted(const NodeKey& peer, const wire::RecordsWanted& wanted
   Follower* follower = channel.ok() ? this->follower(*channel) : nullptr;
   // Each channel has its own share: a peer asks for all of them when it connects.
   if (!follower || !record_requests_.spend(peer, steady_now(), 1.0 / static_cast<double>(followers_.size()))) return;
+  send_records(peer, follower->missing_for(wanted));
+}
+
+void Node::send_records(const NodeKey& peer, const std::vector<const VerifiedRecord*>& records) {
   wire::LinkMessage message;
   std::size_t bytes = 0;
-  for (const Bytes& envelope : follower->missing_for(wanted)) {
+  for (const VerifiedRecord* record : records) {
+    const Bytes& envelope = record->envelope();
     if (bytes + envelope.size() > limits::kMaxMessageBytes / 2) {
       hub_->send(peer, message);
       message.Clear();
@@ -395,9 +398,20 @@ void Node::records_wanted(const NodeKey& peer, const wire::RecordsWanted& wanted
     }
     bytes += envelope.size() + 8;
     message.mutable_records()->add_envelopes(std::string(as_text(envelope)));
-    if (auto id = record_id(envelope); id.ok()) told(peer).insert(*id);
+    told(peer).insert(record->id());
   }
   if (message.has_records()) hub_->send(peer, message);
+}
+
+bool Node::unwanted(const BundleId& bundle) const {
+  const Follower* follower = follower_of(bundle);
+  return follower != nullptr && follower->unwanted(bundle);
+}
+
+bool Node::alone(const Channel& channel) const {
+  return std::ranges::none_of(roster_->members(), [&](const Member& m) {
+    return m.key != self().key && !m.trainer && m.region == self().region && m.follows.has(channel);
+  });
 }
 
 }  // namespace p2pw

@@ -46,8 +46,21 @@ std::size_t SlabExchange::behind() const {
   return count;
 }
 
+bool SlabExchange::undecided() const {
+  if (!lineage_.empty() || join_.state() == Join::State::offered) return false;
+  if (join_.undecided()) return true;
+  if (base().value() == 0) return log_.highest_sealed().value() != 0;
+  return behind() > kFarBehind && !by_deltas_ && join_.state() != Join::State::nobody;
+}
+
+bool SlabExchange::undecided_about(const Run& run) const {
+  const bool unsealed = run.state() == RunState::open && !run.again();
+  return !wants(run) && (unsealed || undecided());
+}
+
 bool SlabExchange::wants(const Run& run) const {
-  if (run.state() == RunState::open && !run.again()) return true;
+  // Below a sealed version nothing is in flight.
+  if (run.state() == RunState::open && !run.again()) return run.version() > log_.highest_sealed();
   if (!lineage_.empty()) return lineage_.contains(run.id()) || (!run.again() && run.version() > lineage_end_);
   if (run.again() || run.state() != RunState::sealed) return false;
   if (run.version() <= base() && !rebuilder_.needs(run.id())) return false;
@@ -62,7 +75,7 @@ bool SlabExchange::wants(const Run& run) const {
 void SlabExchange::look_for_base(SteadyTime now) {
   auto neighbours = world_.neighbours();
   if (join_.undecided()) {
-    join_.tick(neighbours, now);
+    join_.tick(neighbours, world_.alone(), now);
     settle_join();
     return;
   }
@@ -83,7 +96,7 @@ void SlabExchange::settle_join() {
       join_.stop();
       return;
     }
-    offered_ = true;
+    offered_ = decision_ = true;
     pinned_at_.reset();
     world_.event("join", "starts from version " + std::to_string(offer.version.value()) + " of its neighbours");
     rebuilder_.offer_base(offer.table, offer.version, offer.seal);
@@ -92,6 +105,7 @@ void SlabExchange::settle_join() {
     auto lineage = log_.lineage(log_.highest_sealed());
     if (!lineage || lineage->empty()) return join_.stop();
     take_lineage(*lineage);
+    decision_ = true;
     world_.event("join", "no neighbour has a version: takes an anchor and " + std::to_string(lineage->size() - 1) + " deltas");
   }
 }
@@ -103,6 +117,18 @@ void SlabExchange::take_lineage(const std::vector<RunId>& lineage) {
   lineage_start_ =
       anchor != nullptr && anchor->version().value() > 0 ? Version(anchor->version().value() - 1) : Version();
   pinned_at_.reset();
+  lost_deltas_.clear();
+}
+
+// The Rebuilder starts with the newest anchor that it knows of; one that is made meanwhile is not what comes here.
+void SlabExchange::pass_over_others() {
+  if (lineage_.empty()) return;
+  std::set<RunId> others = lost_deltas_;
+  for (const Run* anchor : log_.anchors()) {
+    const bool aside = anchor->again() || anchor->version() <= lineage_end_;
+    if (aside && !lineage_.contains(anchor->id())) others.insert(anchor->id());
+  }
+  rebuilder_.avoid(std::move(others));
 }
 
 // Not all that leads from here to the newest version lies here.
@@ -142,12 +168,10 @@ void SlabExchange::look_for_another_way(SteadyTime now) {
   anew_ = true;
   anew_since_ = now;
   take_lineage(*lineage);
-  std::set<RunId> passed;
   for (const Run* run = log_.version(anchor->version()); run != nullptr && run->version() > base();
        run = log_.version(run->previous())) {
-    if (!lineage_.contains(run->id())) passed.insert(run->id());
+    if (!lineage_.contains(run->id())) lost_deltas_.insert(run->id());
   }
-  rebuilder_.avoid(std::move(passed));
   world_.event("join", "nobody gives the deltas above version " + std::to_string(base().value()) +
                            ": takes the anchor of version " + std::to_string(anchor->version().value()) +
                            " and " + std::to_string(lineage->size() - 1) + " deltas");
@@ -290,6 +314,7 @@ std::vector<Need> SlabExchange::pins(SteadyTime now) const {
 void SlabExchange::tick(SteadyTime now) {
   look_for_base(now);
   look_for_another_way(now);
+  pass_over_others();
   send_pin(now);
   server_.tick();
   fetch_.tick(world_.neighbours(), now);

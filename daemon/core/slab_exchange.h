@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "daemon/core/join.h"
 #include "daemon/core/rebuild.h"
@@ -29,6 +30,7 @@ class SlabExchange {
   // What the exchange needs of its node.
   struct World {
     std::function<std::vector<NodeKey>()> neighbours;  // of this region, linked, no trainer
+    std::function<bool()> alone;                       // no such neighbour is a member, linked or not
     std::function<std::vector<NodeKey>()> links;       // all
     SlabServer::Send send;
     std::function<std::string(const NodeKey&)> name;
@@ -60,6 +62,11 @@ class SlabExchange {
   std::vector<Stranded> stranded() const;
   // Bundles of this run should be fetched here.
   bool wants(const Run& run) const;
+  // What wants() says may be otherwise in a moment: this node is looking for a place to start from, or the run's seal is
+  // on its way.
+  bool undecided_about(const Run& run) const;
+  // Since the last call it was decided where this node starts from.
+  bool take_decision() { return std::exchange(decision_, false); }
   // Nodes that have pinned a lineage.
   std::vector<Need> pins(SteadyTime now) const;
   bool joining() const { return join_.undecided() || join_.state() == Join::State::offered; }
@@ -67,12 +74,14 @@ class SlabExchange {
  private:
   Version base() const;  // deltas above this one are needed here
   std::size_t behind() const;
+  bool undecided() const;
   void look_for_base(SteadyTime now);
   void settle_join();
   bool lacks_deltas() const;
   bool somebody_new();
   void look_for_another_way(SteadyTime now);
   void take_lineage(const std::vector<RunId>& lineage);
+  void pass_over_others();
   void slab(const NodeKey& from, const wire::SlabData& data, Bytes payload, SteadyTime now);
   void send_pin(SteadyTime now);
   void say_pin(std::uint64_t above);
@@ -85,9 +94,11 @@ class SlabExchange {
   SlabFetch fetch_;
   Join join_;
   bool offered_ = false;                // the join's offer has been handed over
+  bool decision_ = false;               // see take_decision()
   bool by_deltas_ = false;              // far behind, yet a neighbour has all the deltas
   std::set<RunId> lineage_;             // the way from nothing, over the WAN: no neighbour has anything
   Version lineage_start_, lineage_end_;
+  std::set<RunId> lost_deltas_;         // that lineage_ leads around
   bool anew_ = false;  // lineage_ is there because nobody has the deltas from what lies here
   SteadyTime anew_since_{};
   std::uint64_t arrivals_ = 0;                               // of the Rebuilder

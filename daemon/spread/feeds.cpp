@@ -56,8 +56,9 @@ bool Feeds::feeding(const BundleId& bundle, const Region& region) const {
 
 void Feeds::start(const BundleFacts& bundle, const Region& region, const ChunkSet& held, bool fresh) {
   if (Feed* feed = find(bundle.id, region)) {
-    if (feed->state != State::declined) return;
+    if (feed->state != State::declined || !may_offer_again(*feed)) return;
     feed->state = State::unassigned;
+    feed->unwilling.clear();
     assign(*feed);
     return;
   }
@@ -76,6 +77,13 @@ void Feeds::start(const BundleFacts& bundle, const Region& region, const ChunkSe
   pump(it->second);
 }
 
+// What is not wanted stays so, and members come and go all the time: not each of them makes for another round of offers.
+bool Feeds::may_offer_again(const Feed& feed) const {
+  if (feed.unwilling.empty()) return true;
+  if (world_.now() - feed.changed >= options_.offer_again) return true;
+  return std::ranges::none_of(world_.members(), [&](const Member& m) { return m.key == feed.lease.holder && !m.suspect; });
+}
+
 bool Feeds::answers(const NodeKey& gateway) const {
   if (!world_.linked(gateway)) return false;
   for (const Member& m : world_.members()) {
@@ -92,7 +100,7 @@ std::optional<NodeKey> Feeds::choose_gateway(const Feed& feed) const {
   std::optional<NodeKey> resting;
   for (const NodeKey& key :
        gateway_succession(feed.bundle.place, feed.region, world_.members(), options_.candidates)) {
-    if (!answers(key)) continue;
+    if (!answers(key) || feed.unwilling.contains(key)) continue;
     if (!pace.rests(key, world_.now())) return key;
     if (!resting) resting = key;
   }
@@ -145,8 +153,12 @@ void Feeds::asked(const BundleFacts& bundle, const Member& asker, Epoch seen, co
     world_.send(asker.key, refuse_message(bundle.id, answer.lease));
     return;
   }
+  if (Feed* known = find(bundle.id, asker.region); known != nullptr && known->state == State::declined) {
+    known->state = State::unassigned;
+  }
   start(bundle, asker.region, held, false);
   Feed& feed = *find(bundle.id, asker.region);
+  feed.unwilling.erase(asker.key);
   RegionFeeds& region = regions_.at(asker.region);
   if (feed.lease.holder != asker.key || feed.lease.epoch != answer.lease.epoch) {
     // What is on its way to an earlier holder is lost; what is on its way to this one still arrives.
@@ -169,17 +181,15 @@ void Feeds::asked(const BundleFacts& bundle, const Member& asker, Epoch seen, co
   pump(region);
 }
 
-void Feeds::declined(const NodeKey& gateway, const BundleId& bundle) {
+void Feeds::declined(const NodeKey& gateway, const BundleId& bundle, bool unwanted) {
   Region region;
   Feed* feed = find_by_gateway(bundle, gateway, &region);
   if (!feed || feed->state == State::done) return;
   bool recalled = feed->state == State::recalled;
-  unassign(regions_.at(region), *feed, recalled ? "slow" : "served by another upstream");
-  if (!recalled) {
-    feed->state = State::declined;
-    return;
-  }
-  assign(*feed);
+  unassign(regions_.at(region), *feed, recalled ? "slow" : unwanted ? "not wanted" : "served by another upstream");
+  if (unwanted) feed->unwilling.insert(gateway);
+  if (recalled || unwanted) assign(*feed);
+  if (!recalled && feed->state == State::unassigned) feed->state = State::declined;
   pump(regions_.at(region));
 }
 

@@ -30,13 +30,15 @@ class Feeds {
   Feeds(SpreadWorld& world, const SpreadOptions& options) : world_(world), options_(options) {}
 
   // This node should feed `region` with the bundle (it is its parent in the tree). `fresh`: nobody there can
-  // hold any of it yet. Does nothing when a feed exists. `held` is what this node has now.
+  // hold any of it yet. Does nothing when a feed exists, unless it was declined; one that nobody wanted is offered
+  // again after a while, or when who said so is gone. `held` is what this node has now.
   void start(const BundleFacts& bundle, const Region& region, const ChunkSet& held, bool fresh);
   // A node of another region asks. Grants, answers and begins to feed; or refuses.
   void asked(const BundleFacts& bundle, const Member& asker, Epoch seen, const ChunkSet& missing,
              const ChunkSet& held);
-  // The gateway says that its region is served by somebody else, or lets go of what was recalled.
-  void declined(const NodeKey& gateway, const BundleId& bundle);
+  // The gateway says that its region is served by somebody else, or lets go of what was recalled. `unwanted`: it has no
+  // use for the bundle itself, so the next one is offered it.
+  void declined(const NodeKey& gateway, const BundleId& bundle, bool unwanted);
   // This node has one more chunk: it may go on at once (cut-through).
   void chunk_held(const BundleId& bundle, ChunkIndex chunk);
   void acked(const NodeKey& gateway, const BundleId& bundle, ChunkIndex chunk, bool duplicate);
@@ -74,6 +76,7 @@ class Feeds {
   void assign(Feed& feed);
   void unassign(RegionFeeds& region, Feed& feed, const char* why);
   bool answers(const NodeKey& gateway) const;
+  bool may_offer_again(const Feed& feed) const;
   void relieve_slow(RegionFeeds& region);
   void recall_when_drained(Feed& feed);
   void pump(RegionFeeds& region);

@@ -58,6 +58,11 @@ void Intake::add(const BundleFacts& bundle, const ChunkSet& held) {
 }
 
 void Intake::forget(const BundleId& bundle) {
+  auto it = entries_.find(bundle);
+  // Whoever feeds it would take the silence for a stall.
+  if (it != entries_.end() && it->second.state != State::done) {
+    let_go(it->second, {world_.self().key, it->second.epoch}, true);
+  }
   open_.erase(bundle);
   entries_.erase(bundle);
   region_.forget(bundle);
@@ -96,19 +101,20 @@ void Intake::announce(const Entry& entry) {
   for (const NodeKey& key : neighbours(entry.bundle.place.channel)) world_.send(key, message);
 }
 
-void Intake::decline(const NodeKey& upstream, const Entry& entry, const Lease& served_by) {
+void Intake::decline(const NodeKey& upstream, const Entry& entry, const Lease& served_by, bool unwanted) {
   wire::LinkMessage m;
   auto* refuse = m.mutable_lease_refuse();
   refuse->set_bundle(std::string(entry.bundle.id.text()));
   refuse->set_holder(std::string(served_by.holder.text()));
   refuse->set_epoch(served_by.epoch.value());
   refuse->set_served(true);
+  refuse->set_unwanted(unwanted);
   world_.send(upstream, m);
 }
 
-void Intake::let_go(Entry& entry, const Lease& served_by) {
-  if (entry.feeding) decline(*entry.feeding, entry, served_by);
-  if (entry.offered && entry.offered != entry.feeding) decline(*entry.offered, entry, served_by);
+void Intake::let_go(Entry& entry, const Lease& served_by, bool unwanted) {
+  if (entry.feeding) decline(*entry.feeding, entry, served_by, unwanted);
+  if (entry.offered && entry.offered != entry.feeding) decline(*entry.offered, entry, served_by, unwanted);
   entry.feeding.reset();
   entry.offered.reset();
   entry.upstream.reset();

@@ -116,8 +116,8 @@ class Intake {
   std::vector<NodeKey> upstreams(const Entry& entry) const;
   bool first_in_line(const Entry& entry) const;
   void announce(const Entry& entry);
-  void decline(const NodeKey& upstream, const Entry& entry, const Lease& served_by);
-  void let_go(Entry& entry, const Lease& served_by);
+  void decline(const NodeKey& upstream, const Entry& entry, const Lease& served_by, bool unwanted = false);
+  void let_go(Entry& entry, const Lease& served_by, bool unwanted = false);
   void stand_back(Entry& entry, const Lease& holder);
   using RatesOfChannels = std::map<Channel, std::vector<RegionRate>>;
   Hope hope(const Entry& entry, RatesOfChannels& rates) const;

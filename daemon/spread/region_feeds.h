@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct Feed {
   std::map<std::uint32_t, InFlight> in_flight;
   std::uint32_t acked = 0;
   bool fresh = false;
+  std::set<NodeKey> unwilling;  // gateways that have no use for it
   SteadyTime progress{};
   SteadyTime changed{};
 

@@ -6,6 +6,7 @@ namespace p2pw {
 namespace {
 
 constexpr std::uint64_t kMaxEpoch = std::uint64_t{1} << 62;  // room above it for ever
+constexpr std::size_t kMaxOffers = 1u << 14;                 // further ones are not kept: they stall
 
 }  // namespace
 
@@ -32,6 +33,24 @@ void Spread::add(const BundleFacts& bundle, const ChunkSet& held, bool fresh) {
     if (bundle.pushed) feed_children(entry, fresh, region_rates(bundle.place.channel, world_.members()));
   } else {
     intake_.add(bundle, held);
+    take_up_offers(bundle.id);
+  }
+}
+
+// Two upstreams that are both asked would both send: the others hear that there is one.
+void Spread::take_up_offers(const BundleId& bundle) {
+  bool taken = false;
+  for (auto offer = offers_.lower_bound({bundle, NodeKey{}}); offer != offers_.end();) {
+    const auto [id, from] = offer->first;
+    if (id != bundle) break;
+    const Offer made = offer->second;
+    offer = offers_.erase(offer);
+    if (taken) {
+      decline(from, bundle, made.epoch, false);
+    } else {
+      intake_.granted(from, bundle, made.epoch, made.fresh);
+    }
+    taken = true;
   }
 }
 
@@ -123,6 +142,36 @@ void Spread::lease_asked(const Member& from, const wire::LeaseAsk& ask) {
                entry.held);
 }
 
+void Spread::decline(const NodeKey& to, const BundleId& bundle, Epoch epoch, bool unwanted) {
+  wire::LinkMessage m;
+  auto* refuse = m.mutable_lease_refuse();
+  refuse->set_bundle(std::string(bundle.text()));
+  refuse->set_holder(std::string(world_.self().key.text()));
+  refuse->set_epoch(epoch.value());
+  refuse->set_served(true);
+  refuse->set_unwanted(unwanted);
+  world_.send(to, m);
+}
+
+void Spread::offered(const NodeKey& from, const BundleId& bundle, const wire::LeaseGrant& grant) {
+  const Epoch epoch(grant.epoch());
+  if (knows(bundle)) return intake_.granted(from, bundle, epoch, grant.fresh());
+  if (world_.unwanted(bundle)) return decline(from, bundle, epoch, true);
+  if (offers_.size() < kMaxOffers) offers_[{bundle, from}] = {epoch, grant.fresh(), world_.now()};
+}
+
+// A fresh one is never declined for being unknown: its record or its meta is late, and its chunks are on their way.
+void Spread::settle_offers() {
+  std::erase_if(offers_, [this](const auto& entry) {
+    const auto& [bundle, from] = entry.first;
+    const Offer& offer = entry.second;
+    const bool unwanted = world_.unwanted(bundle);
+    const bool late = world_.now() - offer.at >= options_.undecided;
+    if (unwanted || (late && !offer.fresh)) decline(from, bundle, offer.epoch, true);
+    return unwanted || late;
+  });
+}
+
 bool Spread::message(const Member& from, const wire::LinkMessage& message) {
   bool regional = from.region == world_.self().region && !from.trainer && !world_.self().trainer;
   switch (message.body_case()) {
@@ -132,7 +181,7 @@ bool Spread::message(const Member& from, const wire::LinkMessage& message) {
     case wire::LinkMessage::kLeaseGrant: {
       auto bundle = BundleId::from(message.lease_grant().bundle());
       if (bundle && !regional && !world_.self().trainer && message.lease_grant().epoch() <= kMaxEpoch) {
-        intake_.granted(from.key, *bundle, Epoch(message.lease_grant().epoch()), message.lease_grant().fresh());
+        offered(from.key, *bundle, message.lease_grant());
       }
       return true;
     }
@@ -141,7 +190,7 @@ bool Spread::message(const Member& from, const wire::LinkMessage& message) {
       auto bundle = BundleId::from(refuse.bundle());
       if (!bundle) return true;
       if (refuse.served()) {
-        feeds_.declined(from.key, *bundle);
+        feeds_.declined(from.key, *bundle, refuse.unwanted());
         intake_.supplied(from.key, *bundle);
       } else if (refuse.recall()) {
         if (!regional) intake_.recalled(from.key, *bundle);
@@ -191,6 +240,7 @@ void Spread::peer_up(const NodeKey& peer) {
 void Spread::peer_lost(const NodeKey& peer) {
   feeds_.peer_lost(peer);
   intake_.peer_lost(peer);
+  std::erase_if(offers_, [&](const auto& offer) { return offer.first.second == peer; });
 }
 
 void Spread::members_changed() {
@@ -208,6 +258,7 @@ void Spread::members_changed() {
 
 void Spread::tick() {
   feeds_.tick();
+  settle_offers();
   intake_.tick();
 }
 

@@ -4,6 +4,8 @@
 // Threads: control thread only. Pure: everything outside is behind SpreadWorld, so the fleet simulation runs this code.
 #pragma once
 
+#include <map>
+
 #include "daemon/spread/feeds.h"
 #include "daemon/spread/intake.h"
 
@@ -54,12 +56,23 @@ class Spread {
   void gain(Entry& entry, ChunkIndex chunk, const NodeKey* from);
   void ack(const NodeKey& to, const BundleId& bundle, ChunkIndex chunk, Epoch epoch, bool duplicate);
   void lease_asked(const Member& from, const wire::LeaseAsk& ask);
+  void offered(const NodeKey& from, const BundleId& bundle, const wire::LeaseGrant& grant);
+  void take_up_offers(const BundleId& bundle);
+  void decline(const NodeKey& to, const BundleId& bundle, Epoch epoch, bool unwanted);
+  void settle_offers();
 
   SpreadWorld& world_;
   const SpreadOptions options_;
   Feeds feeds_;
   Intake intake_;
   std::unordered_map<BundleId, Entry> bundles_;
+  // Grants of bundles that have yet to become known, or to be decided about: in no order with records and metas.
+  struct Offer {
+    Epoch epoch;
+    bool fresh = false;
+    SteadyTime at{};
+  };
+  std::map<std::pair<BundleId, NodeKey>, Offer> offers_;
 };
 
 }  // namespace p2pw

@@ -45,6 +45,9 @@ class SpreadWorld {
   // Makes sure that the peer can understand chunks of this bundle: its records and meta go out before them.
   virtual void introduce(const NodeKey& peer, const BundleId& bundle) = 0;
   virtual bool send_chunk(const NodeKey& peer, const BundleId& bundle, ChunkIndex chunk, Epoch epoch) = 0;
+  // A bundle that this node knows of, does not keep, and has no use for: it wants no chunk of it. Not one that is unknown,
+  // or that it has yet to decide about.
+  virtual bool unwanted(const BundleId& bundle) const = 0;
   // What is queued for this peer and not yet written is not worth writing any more.
   virtual void cut_queue(const NodeKey& peer, const BundleId& bundle) = 0;
   // For people and metrics: "lease", "gateway-change", "stall", ...
@@ -61,6 +64,10 @@ struct SpreadOptions {
   // A neighbour's lease while nothing at all comes: it may have forgotten the bundle.
   std::chrono::milliseconds forgotten{60000};
   std::chrono::milliseconds poll{300};                // answers of neighbours about what they hold
+  // An offer of a bundle that is not known here, or not decided about; less than the stall of whoever made it.
+  std::chrono::milliseconds undecided{1500};
+  // A region that has declined a bundle asks for it by itself when it needs it after all.
+  std::chrono::milliseconds offer_again{60000};
   Credit::Options credit;
 };
 

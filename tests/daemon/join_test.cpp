@@ -35,27 +35,27 @@ class JoinTest : public ::testing::Test {
 
 TEST_F(JoinTest, ANeighbourThatLinksAfterTheBeginningIsAskedAndWaitedFor) {
   join.begin({}, now);
-  join.tick({}, now + 50ms);
+  join.tick({}, false, now + 50ms);
   EXPECT_EQ(join.state(), Join::State::asking);
-  join.tick({peer(1)}, now + 100ms);
+  join.tick({peer(1)}, false, now + 100ms);
   EXPECT_EQ(asked, std::vector<NodeKey>{peer(1)});
   EXPECT_EQ(join.state(), Join::State::asking) << "it has had no time to answer";
-  join.tick({peer(1), peer(2)}, now + 200ms);
+  join.tick({peer(1), peer(2)}, false, now + 200ms);
   EXPECT_EQ(asked.size(), 2u);
   ASSERT_TRUE(join.table(peer(1), nothing(), {}).ok());
-  join.tick({peer(1), peer(2)}, now + 300ms);
+  join.tick({peer(1), peer(2)}, false, now + 300ms);
   EXPECT_EQ(join.state(), Join::State::asking);
   ASSERT_TRUE(join.table(peer(2), nothing(), {}).ok());
-  join.tick({peer(1), peer(2)}, now + 400ms);
+  join.tick({peer(1), peer(2)}, false, now + 400ms);
   EXPECT_EQ(join.state(), Join::State::nobody);
   EXPECT_EQ(asked.size(), 2u) << "nobody is asked twice";
 }
 
 TEST_F(JoinTest, WithoutNeighboursNobodyIsFoundInTime) {
   join.begin({}, now);
-  join.tick({}, now + Join::kAnswers - 1ms);
+  join.tick({}, false, now + Join::kAnswers - 1ms);
   EXPECT_EQ(join.state(), Join::State::asking);
-  join.tick({}, now + Join::kAnswers);
+  join.tick({}, false, now + Join::kAnswers);
   EXPECT_EQ(join.state(), Join::State::nobody);
 }
 

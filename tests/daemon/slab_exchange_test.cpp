@@ -27,6 +27,7 @@ class SlabExchangeTest : public ::testing::Test, public RebuildEvents, public Ac
     rebuilder = std::make_unique<Rebuilder>(*slots, *pool, *this);
     SlabExchange::World world;
     world.neighbours = [this] { return neighbours; };
+    world.alone = [this] { return neighbours.empty(); };
     world.links = [this] { return neighbours; };
     world.send = [this](const NodeKey& to, const wire::LinkMessage& message, SharedBytes, bool) {
       sent.emplace_back(to, message);
@@ -99,7 +100,7 @@ class SlabExchangeTest : public ::testing::Test, public RebuildEvents, public Ac
     });
   }
   // The daemon's ticks.
-  void pass(std::chrono::seconds time) {
+  void pass(std::chrono::milliseconds time) {
     for (const SteadyTime end = now + time; now < end;) {
       now += 500ms;
       exchange->tick(now);
@@ -192,6 +193,78 @@ TEST_F(SlabExchangeTest, AJoinerThatHasMostOfAnAnchorGetsTheRestOfIt) {
     if (wants(run_of(Version(v)))) give(run_of(Version(v)));
   }
   EXPECT_TRUE(until_active(Version(3)));
+}
+
+class EmptyRegionTest : public SlabExchangeTest {
+ protected:
+  // Versions 1 to 3, an anchor of version 3 besides its delta, and version 4.
+  void publish() {
+    for (int i = 0; i < 3; ++i) series.next();
+    series.anchor_again();
+    series.next();
+  }
+};
+
+TEST_F(EmptyRegionTest, NothingIsDecidedWhileItLooksForNeighboursAndThenTheNewestAnchorIs) {
+  publish();
+  hear(Version(1), Version(4));
+  const auto undecided = [&](const p2pw::Run& run) { return exchange->undecided_about(run); };
+  EXPECT_TRUE(undecided(run_of(Version(1)))) << "though nothing has been looked at yet";
+  pass(Join::kAlone);
+  for (std::uint64_t v = 1; v <= 4; ++v) {
+    EXPECT_FALSE(wants(run_of(Version(v)))) << v;
+    EXPECT_TRUE(undecided(run_of(Version(v)))) << v;
+  }
+  EXPECT_FALSE(exchange->take_decision());
+  pass(1s);
+  EXPECT_TRUE(exchange->take_decision());
+  EXPECT_FALSE(exchange->take_decision()) << "it is made once";
+  for (std::uint64_t v = 1; v <= 3; ++v) {
+    EXPECT_FALSE(wants(run_of(Version(v)))) << v;
+    EXPECT_FALSE(undecided(run_of(Version(v)))) << v;
+  }
+  EXPECT_TRUE(wants(anchor_again()));
+  EXPECT_TRUE(wants(run_of(Version(4))));
+  give(anchor_again());
+  give(run_of(Version(4)));
+  EXPECT_TRUE(until_active(Version(4)));
+}
+
+// It is longer on its way than until the next one is made.
+TEST_F(EmptyRegionTest, AnAnchorThatIsMadeMeanwhileDoesNotStopTheOneThatComes) {
+  publish();
+  hear(Version(1), Version(4));
+  pass(2s);
+  const p2pw::Run& first = anchor_again();
+  ASSERT_TRUE(wants(first));
+  give(first, 1);
+  series.next();
+  series.anchor_again();
+  hear(Version(5), Version(5));
+  const p2pw::Run& second = anchor_again();
+  ASSERT_NE(first.id(), second.id());
+  pass(1s);
+  EXPECT_FALSE(wants(second));
+  ASSERT_TRUE(wants(first));
+  give(first);
+  give(run_of(Version(4)));
+  ASSERT_TRUE(wants(run_of(Version(5))));
+  give(run_of(Version(5)));
+  EXPECT_TRUE(until_active(Version(5)));
+}
+
+// Of versions whose seal has not come yet only the newest can be in flight.
+TEST_F(EmptyRegionTest, WhatLacksItsSealBelowASealedVersionIsNotTakenForNews) {
+  for (int i = 0; i < 2; ++i) series.next();
+  for (const VerifiedRecord* record : series.log.all()) {
+    const SealRecord* seal = record->as<SealRecord>();
+    if (seal != nullptr && seal->version == Version(1)) continue;
+    ASSERT_NE(log.receive(record->envelope(), SignedSeries::kNow).kind, LogAnswer::Kind::refused);
+  }
+  ASSERT_EQ(run_of(Version(1)).state(), RunState::open);
+  ASSERT_EQ(log.highest_sealed(), Version(2));
+  EXPECT_FALSE(wants(run_of(Version(1))));
+  EXPECT_TRUE(exchange->undecided_about(run_of(Version(1))));
 }
 
 class LostDeltasTest : public SlabExchangeTest {

@@ -175,6 +175,29 @@ TEST_F(MendTest, WhatARegionHasDroppedComesFromTheTrainer) {
   EXPECT_TRUE(until_exact("r1-2", step(7), 60));
 }
 
+// It does not know who has passed what, and offers all that it keeps.
+TEST_F(MendTest, ATrainerThatStartsAgainSendsNothingThatItsRegionsHaveDropped) {
+  make_series(series, "4MiB", 6);
+  fleet.start_trainer();
+  fleet.start_node("r1", 1);
+  ASSERT_EQ(fleet.wait_joined(2), 2u);
+  for (int n = 0; n <= 5; ++n) {
+    ASSERT_EQ(fleet.seed(step(n), {"--wait-active", "100%"}).exit_code, 0);
+  }
+  ASSERT_TRUE(until_log("r1-1", "\"event\":\"caught-up\",\"version\":6"));
+  ASSERT_EQ(fleet.p2pw("r1-1", {"gc", "--apply"}).exit_code, 0);
+  const Ran gc = fleet.p2pw("r1-1", {"gc"});
+  for (auto& run : gc.json["runs"]) ASSERT_GT(run["version"], 1) << gc.out;
+  fleet.kill("trainer");
+  fleet.start("trainer");  // its counters begin anew
+  ASSERT_EQ(fleet.wait_joined(2), 2u);
+  // Goes the same way as the offers, after them.
+  Ran seeded = fleet.seed(step(6), {"--wait-active", "100%"});
+  ASSERT_EQ(seeded.exit_code, 0) << seeded.err;
+  EXPECT_EQ(fleet.payload_into(7)["r1"], fleet.used_bytes(7));
+  EXPECT_EQ(payload_into_region(6), 0u);
+}
+
 TEST_F(MendTest, AnAnchorBesidesADeltaStaysWithTheTrainer) {
   make_series(series, "8MiB", 2);
   fleet.start_trainer();
@@ -184,8 +207,38 @@ TEST_F(MendTest, AnAnchorBesidesADeltaStaysWithTheTrainer) {
     ASSERT_EQ(fleet.seed(step(n), {"--anchor-every", "2", "--wait-active", "100%"}).exit_code, 0);
   }
   ASSERT_TRUE(until_log("trainer", "\"event\":\"anchor\",\"version\":2"));
-  // The delta is a hundredth of that.
-  EXPECT_LT(fleet.payload_into(2)["r1"], 1u << 20) << "the anchor went out to a region that did not ask";
+  EXPECT_EQ(fleet.payload_into(2)["r1"], fleet.used_bytes(2))
+      << "the anchor went out to a region that did not ask, or the delta twice: " << fleet.p2pw("trainer", {"log"}).out;
+}
+
+// The neighbouring region still holds the first anchor and all deltas, and would pass them on.
+TEST_F(MendTest, AnEmptyRegionTakesTheNewestAnchorAndItsLineageAndNothingElse) {
+  make_series(series, "24MiB", 2);
+  fleet.start_trainer();
+  fleet.start_node("r1", 1);
+  fleet.start_node("r1", 2);
+  ASSERT_EQ(fleet.wait_joined(3), 3u);
+  std::uint64_t anchor_bytes = 0;  // with metas and records, which are less than the delta
+  for (int n = 0; n <= 1; ++n) {
+    Ran seeded = fleet.seed(step(n), {"--anchor-every", "2", "--wait-active", "100%"});
+    ASSERT_EQ(seeded.exit_code, 0) << seeded.err;
+    if (n == 1) anchor_bytes = seeded.json["anchor_bytes"];
+  }
+  ASSERT_GT(anchor_bytes, 0u);
+  ASSERT_EQ(fleet.seed(step(2), {"--anchor-every", "0", "--wait-active", "100%"}).exit_code, 0);
+  ASSERT_TRUE(until_log("r1-1", "\"event\":\"anchor\",\"version\":2"));
+  std::size_t held = 0;
+  const Ran kept = fleet.p2pw("r1-1", {"gc"});
+  for (auto& run : kept.json["runs"]) held += run["version"] <= 2;
+  ASSERT_EQ(held, 2u) << "the first anchor and its delta must lie in the other region for this test: " << kept.out;
+
+  fleet.start_node("r2", 1);
+  EXPECT_TRUE(until_exact("r2-1", step(2), 60));
+  EXPECT_EQ(fleet.payload_into(1)["r2"], 0u) << "the first anchor: " << fleet.p2pw("r2-1", {"log"}).out;
+  const std::uint64_t second = fleet.payload_into(2)["r2"];
+  EXPECT_LE(second, anchor_bytes) << "the newest anchor once, and not its version's delta";
+  EXPECT_GT(second, anchor_bytes - fleet.used_bytes(2));
+  EXPECT_EQ(fleet.payload_into(3)["r2"], fleet.used_bytes(3)) << "the delta since";
 }
 
 }  // namespace

@@ -9,7 +9,8 @@ constexpr microseconds kLan{2000};
 constexpr std::uint64_t kMessageBytes = 200;
 }  // namespace
 
-SpreadSim::Node& SpreadSim::add_node(const std::string& region, bool trainer, Follows follows) {
+SpreadSim::Node& SpreadSim::add_node(const std::string& region, bool trainer, Follows follows,
+                                     std::set<BundleId> undecided) {
   Member self;
   self.key.data[0] = static_cast<std::uint8_t>(nodes_.size() + 1);
   self.key.data[31] = static_cast<std::uint8_t>(nodes_.size() * 37 + 11);
@@ -18,6 +19,7 @@ SpreadSim::Node& SpreadSim::add_node(const std::string& region, bool trainer, Fo
   self.follows = std::move(follows);
   nodes_.push_back(std::make_unique<Node>(*this, self));
   Node& node = *nodes_.back();
+  node.undecided = std::move(undecided);
   if (nodes_.size() == 1) {
     schedule(now_ + milliseconds(100), [this] { refresh_members(); });
   }
@@ -147,6 +149,7 @@ std::optional<SteadyTime> SpreadSim::transit(Node& from, Node& to, std::uint64_t
 void SpreadSim::Node::send(const NodeKey& peer, const wire::LinkMessage& message) {
   Node* to = sim_.find(peer);
   if (!to || !to->alive) return;
+  if (message.has_lease_grant()) ++sim_.grants_[to->region()];
   auto a = sim_.access_of(*this), b = sim_.access_of(*to);
   if (a != b && (sim_.accesses_[a].cut || sim_.accesses_[b].cut)) return;
   // Control messages never wait behind chunks.
@@ -172,6 +175,7 @@ void SpreadSim::Node::introduce(const NodeKey& peer, const BundleId& bundle) {
 }
 
 void SpreadSim::learn(Node& node, const BundleFacts& facts, bool fresh) {
+  if (node.no_use_for.contains(facts.id) || node.undecided.contains(facts.id)) return;
   if (!node.up() || node.spread.knows(facts.id) || !node.self_.follows.has(facts.place.channel)) return;
   node.spread.add(facts, ChunkSet(facts.chunks, node.self_.trainer), fresh);
   // The swarm brings what neighbours have already.
@@ -196,6 +200,7 @@ bool SpreadSim::Node::send_chunk(const NodeKey& peer, const BundleId& bundle, Ch
 void SpreadSim::deliver_chunk(Node& from, Node& to, const BundleId& bundle, ChunkIndex chunk, Epoch epoch) {
   std::uint32_t bytes = bundles_.at(bundle).bytes_of(chunk);
   sent_into_[to.region()] += bytes;
+  sent_of_[{to.region(), bundle}] += bytes;
   if (from.self_.trainer) trainer_sent_ += bytes;
   auto arrival = transit(from, to, bytes);
   if (!arrival) return;
@@ -325,6 +330,34 @@ double SpreadSim::copies_into(const std::string& region) const {
 double SpreadSim::read_from_mirror(const std::string& region) const {
   auto it = mirror_read_.find(region);
   return it == mirror_read_.end() ? 0 : copies(it->second);
+}
+
+std::uint64_t SpreadSim::bytes_into(const std::string& region, const BundleId& bundle) const {
+  auto it = sent_of_.find({region, bundle});
+  return it == sent_of_.end() ? 0 : it->second;
+}
+
+std::size_t SpreadSim::grants_into(const std::string& region) const {
+  auto it = grants_.find(region);
+  return it == grants_.end() ? 0 : it->second;
+}
+
+std::uint64_t SpreadSim::stalls() const {
+  std::uint64_t stalls = 0;
+  for (auto& node : nodes_) {
+    for (auto& [region, counters] : node->spread.feeds().counters()) stalls += counters.stalls;
+  }
+  return stalls;
+}
+
+void SpreadSim::decide(Node& node, const BundleId& bundle, bool wanted) {
+  node.undecided.erase(bundle);
+  if (wanted) {
+    node.no_use_for.erase(bundle);
+    learn(node, bundles_.at(bundle), false);
+  } else {
+    node.no_use_for.insert(bundle);
+  }
 }
 
 double SpreadSim::trainer_copies() const {

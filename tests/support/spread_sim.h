@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <queue>
+#include <set>
 
 #include "daemon/mirror/mirror_plan.h"
 #include "daemon/spread/spread.h"
@@ -31,7 +32,8 @@ class SpreadSim {
     accesses_[region] = {bits, bits, one_way, false, {}, {}};
   }
   // The trainer sits at an access of its own, "trainer".
-  Node& add_node(const std::string& region, bool trainer = false, Follows follows = {});
+  // `undecided`: bundles that it has yet to decide about.
+  Node& add_node(const std::string& region, bool trainer = false, Follows follows = {}, std::set<BundleId> undecided = {});
   // One bundle per `chunks`, published by the trainer at once.
   BundleId publish(std::uint32_t chunks, std::uint32_t chunk_bytes, std::uint64_t version = 1, std::uint32_t index = 0,
                    const std::string& channel = "policy");
@@ -48,6 +50,10 @@ class SpreadSim {
 
   double copies_into(const std::string& region) const;  // payload sent towards the region / payload of all bundles
   double trainer_copies() const;
+  std::uint64_t bytes_into(const std::string& region, const BundleId& bundle) const;
+  std::size_t grants_into(const std::string& region) const;
+  std::uint64_t stalls() const;  // of everybody's feeds
+  void decide(Node& node, const BundleId& bundle, bool wanted);  // about one of its undecided ones
   double read_from_mirror(const std::string& region) const;  // likewise
   double seconds() const { return std::chrono::duration<double>(now_.time_since_epoch()).count(); }
   std::vector<std::unique_ptr<Node>>& nodes() { return nodes_; }
@@ -85,6 +91,8 @@ class SpreadSim {
   std::map<BundleId, BundleFacts> bundles_;
   std::map<std::string, std::uint64_t> sent_into_;
   std::map<std::string, std::uint64_t> mirror_read_;
+  std::map<std::pair<std::string, BundleId>, std::uint64_t> sent_of_;
+  std::map<std::string, std::size_t> grants_;
   std::uint64_t trainer_sent_ = 0;
   std::uint64_t next_bundle_ = 1;
 };
@@ -101,6 +109,7 @@ class SpreadSim::Node : public SpreadWorld {
   void send(const NodeKey& peer, const wire::LinkMessage& message) override;
   void introduce(const NodeKey& peer, const BundleId& bundle) override;
   bool send_chunk(const NodeKey& peer, const BundleId& bundle, ChunkIndex chunk, Epoch epoch) override;
+  bool unwanted(const BundleId& bundle) const override { return no_use_for.contains(bundle); }
   void cut_queue(const NodeKey&, const BundleId&) override {}
   void note(const BundleId&, const std::string& event, const std::string& detail) override {
     notes.push_back(event + " " + detail);
@@ -119,6 +128,8 @@ class SpreadSim::Node : public SpreadWorld {
   bool alive = true, hung = false, was_suspect = false;
   SteadyTime hung_at{};
   std::vector<std::string> notes;
+  // Bundles that it does not take up though they are offered, for good or until it has decided.
+  std::set<BundleId> no_use_for, undecided;
 
  private:
   friend class SpreadSim;

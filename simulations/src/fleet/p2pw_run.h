@@ -47,6 +47,7 @@ class Agent : public SpreadWorld {
   void send(const NodeKey& peer, const wire::LinkMessage& message) override;
   void introduce(const NodeKey& peer, const BundleId& bundle) override;
   bool send_chunk(const NodeKey& peer, const BundleId& bundle, ChunkIndex chunk, Epoch epoch) override;
+  bool unwanted(const BundleId&) const override { return false; }
   void cut_queue(const NodeKey& peer, const BundleId& bundle) override;
   void note(const BundleId&, const std::string&, const std::string&) override {}
 
