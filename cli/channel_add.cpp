@@ -1,12 +1,11 @@
 #include "cli/channel_add.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "cli/service.h"
 #include "cli/setup.h"
+#include "daemon/client/clock.h"
 #include "daemon/client/config_edit.h"
 #include "daemon/client/delegate.h"
 #include "daemon/client/files.h"
@@ -16,12 +15,7 @@
 namespace p2pw {
 namespace {
 
-constexpr std::size_t kMaxKeyFile = 4096;
 constexpr std::string_view kTokenBegins = "p2pw1";
-
-WallTime now() {
-  return std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
-}
 
 // No name is as long as the shortest token.
 bool is_token(const std::string& text) {
@@ -45,23 +39,6 @@ class Leftovers {
   std::vector<std::filesystem::path> paths_;
 };
 
-// The publisher key in `file`, with what to do when this user cannot have it.
-Result<SigningKey> read_publisher_key(const std::filesystem::path& file, const std::string& instead) {
-  auto text = read_secret_file(file, kMaxKeyFile);
-  if (!text && text.error().code == ErrorCode::not_found) {
-    return fail(ErrorCode::not_found, "there is no publisher key at " + file.string() + ": " + instead);
-  }
-  if (!text && text.error().message.ends_with(std::strerror(EACCES))) {
-    return fail(text.error().code, text.error().message +
-                                       ": it is its owner's alone; use sudo, or give one that you may read "
-                                       "with --publisher-key");
-  }
-  if (!text) return text.error();
-  auto key = SigningKey::parse(*text);
-  if (!key) return fail(key.error().code, file.string() + ": " + key.error().message);
-  return key;
-}
-
 struct TrainerKey {
   SigningKey key;
   std::filesystem::path file;  // where `seed` will look for it
@@ -77,19 +54,19 @@ Result<TrainerKey> trainer_key(const ChannelAdd& add, const Config& config, cons
                                         " is there already, and a key is never overwritten: leave " +
                                         (add.new_key ? "--new-key" : "--publisher-key") + " away to use it");
     }
-    P2PW_TRY(SigningKey key, read_publisher_key(own, ""));
+    P2PW_TRY(SigningKey key, setup::read_publisher_key(own, "--publisher-key"));
     return TrainerKey{std::move(key), own, false};
   }
   if (add.new_key) return TrainerKey{SigningKey::generate(), own, true};
   const auto file = add.key_file.empty() ? common : std::filesystem::path(add.key_file);
-  P2PW_TRY(
-      SigningKey key,
-      read_publisher_key(file, add.key_file.empty() ? "give it with --publisher-key FILE, or let --new-key "
-                                                      "make one for this channel"
-                                                    : "check the path"));
+  P2PW_TRY(SigningKey key,
+           setup::read_publisher_key(file, "--publisher-key",
+                                     "there is no publisher key at " + file.string() + ": " +
+                                         (add.key_file.empty() ? "give it with --publisher-key FILE, or let "
+                                                                 "--new-key make one for this channel"
+                                                               : "check the path")));
   // `seed` looks beside the configuration.
-  auto there = read_secret_file(common, kMaxKeyFile);
-  auto known = there ? SigningKey::parse(*there) : Result<SigningKey>(there.error());
+  auto known = setup::read_publisher_key(common, "--publisher-key");
   const bool same = known.ok() && known->verifying_key() == key.verifying_key();
   return TrainerKey{std::move(key), same ? common : own, !same};
 }
@@ -203,7 +180,7 @@ Status make_keys(const TrainerKey& key, const Config& config, const Channel& cha
   }
   const StatePaths paths = config.paths();
   for (const auto& path : {paths.channel(channel), paths.online_key(channel)}) leftovers.made(path);
-  return renew_delegate(paths, channel, key.key, now());
+  return renew_delegate(paths, channel, key.key, wall_clock());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "cli/daemon_access.h"
 #include "cli/doctor_checks.h"
 #include "cli/verb.h"
+#include "daemon/client/clock.h"
 
 namespace p2pw {
 namespace {
@@ -60,8 +61,7 @@ Status doctor_verb(bool quick, Console& console) {
   catch_interrupts();
   Findings findings;
   findings.push_back({"configuration", Verdict::good, config.file.empty() ? "only a state folder is given" : config.file.string(), ""});
-  auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
-  doctor::check_keys(config, now, findings);
+  doctor::check_keys(config, wall_clock(), findings);
   doctor::check_state_folder(config, findings);
   doctor::check_room(config, findings);
   doctor::check_bootstrap(config, interrupted, findings);

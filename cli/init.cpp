@@ -5,6 +5,7 @@
 #include "cli/setup.h"
 #include "cli/verb.h"
 #include "daemon/client/api.h"
+#include "daemon/client/clock.h"
 #include "daemon/client/delegate.h"
 #include "daemon/client/files.h"
 #include "daemon/client/fleet_secrets.h"
@@ -28,8 +29,6 @@ struct Options {
   bool start = false;
 };
 
-WallTime now() { return std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now()); }
-
 Result<Config> make_config(const Options& options, const Console& console) {
   Config config;
   setup::place(config, console);
@@ -51,8 +50,8 @@ Result<Enrolment> make_enrolment(const StatePaths& paths, std::uint32_t uses) {
   if (text) {
     P2PW_TRY(table, Enrolments::parse(text.value()));
   }
-  Enrolment enrolment = Enrolment::make(now() + kTokenLifetime, uses);
-  P2PW_CHECK(table.add(enrolment, now()));
+  Enrolment enrolment = Enrolment::make(wall_clock() + kTokenLifetime, uses);
+  P2PW_CHECK(table.add(enrolment, wall_clock()));
   P2PW_CHECK(write_small_file(paths.enrolments(), table.text(), 0600));
   return enrolment;
 }
@@ -112,7 +111,7 @@ Status init(const Options& options, Console& console) {
   StatePaths paths = config.paths();
   P2PW_TRY(SigningKey node, setup::load_or_make_key(paths.node_key()));
   P2PW_CHECK(make_fleet_secret(paths));
-  P2PW_CHECK(renew_delegate(paths, config.channels.front().name, publisher, now()));
+  P2PW_CHECK(renew_delegate(paths, config.channels.front().name, publisher, wall_clock()));
   P2PW_TRY(std::string token, make_token(config, node_key_of(node), options.uses));
   P2PW_CHECK(setup::give_to_caller(key_file));
   P2PW_CHECK(save_config(config, config.file, options.force));

@@ -4,6 +4,7 @@
 
 #include "chunker/bundle_sink.h"
 #include "chunker/certificate.h"
+#include "daemon/client/clock.h"
 #include "daemon/client/delegate.h"
 #include "protocol/hash.h"
 #include "protocol/publish.pb.h"
@@ -15,8 +16,6 @@ using std::chrono::hours;
 using std::chrono::seconds;
 constexpr seconds kAnswerPatience{60};
 constexpr hours kWorkPatience{24};  // a rebuild or a slow fleet: Ctrl-C ends it sooner
-
-WallTime now() { return std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now()); }
 
 Error unexpected(const std::string& wanted) {
   return fail(ErrorCode::malformed, "p2pwd did not answer with " + wanted + ": is it of the same version as p2pw?");
@@ -50,7 +49,7 @@ class PublishRun::Sink : public BundleSink {
  private:
   static Status send(PublishRun& run, ClosedBundle&& bundle) {
     BundleRecord record = bundle.record(*run.run_, run.pinned_.version);
-    P2PW_TRY(Bytes envelope, sign_record(run.publisher_, run.request_.channel, now(), record));
+    P2PW_TRY(Bytes envelope, sign_record(run.publisher_, run.request_.channel, wall_clock(), record));
     P2PW_TRY(Sha256 id, record_id(envelope));
     run.bundle_ids_.insert(run.bundle_ids_.end(), id.view().begin(), id.view().end());
     run.record_bytes_ += envelope.size();
@@ -167,7 +166,7 @@ Status PublishRun::fetch_key() {
 }
 
 Status PublishRun::send_record(const RecordBody& body, Sha256* id) {
-  P2PW_TRY(Bytes envelope, sign_record(publisher_, request_.channel, now(), body));
+  P2PW_TRY(Bytes envelope, sign_record(publisher_, request_.channel, wall_clock(), body));
   if (id != nullptr) {
     P2PW_TRY(*id, record_id(envelope));
     record_bytes_ += envelope.size();
@@ -179,7 +178,7 @@ Status PublishRun::send_record(const RecordBody& body, Sha256* id) {
 
 Status PublishRun::open(const Layout& layout) {
   if (request_.online_key) {
-    P2PW_CHECK(send_record(DelegateRecord{*request_.online_key, now() + kDelegateLifetime}));
+    P2PW_CHECK(send_record(DelegateRecord{*request_.online_key, wall_clock() + kDelegateLifetime}));
   }
   OpenRecord record;
   record.version = pinned_.version;

@@ -4,6 +4,7 @@
 #include "cli/daemon_access.h"
 #include "cli/setup.h"
 #include "cli/verb.h"
+#include "daemon/client/clock.h"
 #include "daemon/client/config_edit.h"
 #include "daemon/client/delegate.h"
 #include "daemon/client/files.h"
@@ -18,8 +19,6 @@ struct Options {
   std::vector<std::string> without;
   bool finish = false;
 };
-
-WallTime now() { return std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now()); }
 
 Status fleet_secret(const Options& options, Console& console) {
   P2PW_TRY(ApiClient daemon, connect_daemon(console));
@@ -63,7 +62,7 @@ Status replace_publisher(ConfigText& file, const StatePaths& paths, const Verify
   const std::vector<ChannelConfig> channels = file.config.channels;
   for (const ChannelConfig& entry : channels) {
     if (entry.publisher != old) continue;
-    P2PW_CHECK(renew_delegate(paths, entry.name, key, now()));
+    P2PW_CHECK(renew_delegate(paths, entry.name, key, wall_clock()));
     P2PW_CHECK(set_publisher(file, entry.name, key.verifying_key()));
   }
   return {};

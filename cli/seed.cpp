@@ -9,6 +9,7 @@
 #include "cli/daemon_access.h"
 #include "cli/folder_watch.h"
 #include "cli/publish_run.h"
+#include "cli/setup.h"
 #include "cli/verb.h"
 #include "cli/wait.h"
 #include "daemon/client/files.h"
@@ -16,7 +17,6 @@
 namespace p2pw {
 namespace {
 
-constexpr std::size_t kMaxKeyFile = 4096;
 
 struct Options {
   std::string directory, channel, kind = "auto", key, wait_active, watch, marker;
@@ -38,19 +38,10 @@ Result<SigningKey> publisher_key(const Options& options, const Config& config, c
                                           ": `p2pw channel list` shows which are, `p2pw channel add` adds one");
   }
   std::filesystem::path file = options.key.empty() ? publisher_key_path(config.file, channel) : std::filesystem::path(options.key);
-  auto text = read_secret_file(file, kMaxKeyFile);
-  if (!text && text.error().code == ErrorCode::not_found && options.key.empty()) {
-    return fail(ErrorCode::not_found, "the publisher key is not here (" + file.string() +
-                                          "): seed on the trainer, or give the key with --key");
-  }
-  if (!text && text.error().message.ends_with(std::strerror(EACCES))) {
-    return fail(text.error().code, text.error().message + ": it is its owner's alone; use sudo, or give one that you may read "
-                                                          "with --key");
-  }
-  if (!text) return text.error();
-  auto key = SigningKey::parse(text.value());
-  if (!key) return fail(key.error().code, file.string() + ": " + key.error().message);
-  if (configured != nullptr && configured->publisher != key->verifying_key()) {
+  const std::string missing = "the publisher key is not here (" + file.string() +
+                              "): seed on the trainer, or give the key with --key";
+  P2PW_TRY(SigningKey key, setup::read_publisher_key(file, "--key", options.key.empty() ? missing : ""));
+  if (configured != nullptr && configured->publisher != key.verifying_key()) {
     return fail(ErrorCode::untrusted, file.string() + " is not the publisher key of channel " + channel.str() + " in " +
                                           config.file.string() + ", and nodes would refuse the version: give the right "
                                           "one with --key");

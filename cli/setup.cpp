@@ -103,6 +103,19 @@ void add_dashboard(Config& config) {
   }
 }
 
+Result<SigningKey> read_publisher_key(const std::filesystem::path& file, const std::string& option, const std::string& missing) {
+  auto text = read_secret_file(file, kMaxKeyFile);
+  if (!text && text.error().code == ErrorCode::not_found && !missing.empty()) return fail(ErrorCode::not_found, missing);
+  if (!text && text.error().message.ends_with(std::strerror(EACCES))) {
+    return fail(text.error().code, text.error().message + ": it is its owner's alone; use sudo, or give one that you may read "
+                                                          "with " + option);
+  }
+  if (!text) return text.error();
+  auto key = SigningKey::parse(*text);
+  if (!key) return fail(key.error().code, file.string() + ": " + key.error().message);
+  return key;
+}
+
 Result<std::string> token_text(const std::string& given) {
   if (given != "-") return given;
   std::string text(limits::kMaxTokenLength + 1, '\0');

@@ -26,6 +26,20 @@ Status adopt(ConfigText& config, std::string text, const Config& meant, const st
   return {};
 }
 
+// The file behind all links.
+struct Target {
+  std::filesystem::path path;
+  struct stat info {};
+};
+
+Result<Target> target_of(const std::filesystem::path& file) {
+  Target target;
+  std::error_code error;
+  target.path = std::filesystem::canonical(file, error);
+  if (!error && ::stat(target.path.c_str(), &target.info) == 0) return target;
+  return fail(ErrorCode::not_found, "cannot read " + file.string() + ": " + (error ? error.message() : std::strerror(errno)));
+}
+
 }  // namespace
 
 Result<ConfigText> load_config_text(const std::filesystem::path& file) {
@@ -70,35 +84,27 @@ Status set_publisher(ConfigText& config, const Channel& channel, const Verifying
 }
 
 Status can_replace(const std::filesystem::path& file) {
-  std::error_code error;
-  const auto real = std::filesystem::canonical(file, error);
-  struct stat info {};
-  if (error || ::stat(real.c_str(), &info) != 0)
-    return fail(ErrorCode::not_found, "cannot read " + file.string() + ": " + std::strerror(ENOENT));
-  const bool own = ::geteuid() == 0 || ::geteuid() == info.st_uid;
-  if (own && ::access(real.parent_path().c_str(), W_OK) == 0) return {};
-  return fail(ErrorCode::usage, "this user may not change " + real.string() + ": type it again with sudo");
+  P2PW_TRY(Target target, target_of(file));
+  const bool own = ::geteuid() == 0 || ::geteuid() == target.info.st_uid;
+  if (own && ::access(target.path.parent_path().c_str(), W_OK) == 0) return {};
+  return fail(ErrorCode::usage, "this user may not change " + target.path.string() + ": type it again with sudo");
 }
 
 Status replace_config(const std::filesystem::path& file, const std::string& before,
                       const std::string& after) {
   P2PW_CHECK(can_replace(file));
-  std::error_code error;
-  const auto real = std::filesystem::canonical(file, error);
-  struct stat info {};
-  if (error || ::stat(real.c_str(), &info) != 0) return fail(ErrorCode::io, "cannot read " + file.string());
-  P2PW_TRY(std::string now, read_small_file(real, limits::kMaxConfigBytes));
+  P2PW_TRY(Target target, target_of(file));
+  P2PW_TRY(std::string now, read_small_file(target.path, limits::kMaxConfigBytes));
   if (now != before)
     return fail(ErrorCode::busy, file.string() + " was changed by somebody else meanwhile: type it again");
-  const mode_t mode = info.st_mode & 07777;
-  P2PW_CHECK(write_small_file(real, after, mode));
-  struct stat written {};
-  const bool same =
-      ::stat(real.c_str(), &written) == 0 && written.st_uid == info.st_uid && written.st_gid == info.st_gid;
-  if (same || ::lchown(real.c_str(), info.st_uid, info.st_gid) == 0) return {};
+  const mode_t mode = target.info.st_mode & 07777;
+  P2PW_CHECK(write_small_file(target.path, after, mode));
+  auto written = target_of(target.path);
+  const bool same = written.ok() && written->info.st_uid == target.info.st_uid && written->info.st_gid == target.info.st_gid;
+  if (same || ::lchown(target.path.c_str(), target.info.st_uid, target.info.st_gid) == 0) return {};
   const std::string reason = std::strerror(errno);
-  P2PW_CHECK(write_small_file(real, before, mode));
-  return fail(ErrorCode::io, "cannot keep the owner of " + real.string() + ": " + reason);
+  P2PW_CHECK(write_small_file(target.path, before, mode));
+  return fail(ErrorCode::io, "cannot keep the owner of " + target.path.string() + ": " + reason);
 }
 
 }  // namespace p2pw

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "daemon/client/clock.h"
 #include "daemon/client/version.h"
 #include "daemon/core/engine_conversation.h"
 #include "daemon/core/node_api.h"
@@ -30,8 +31,6 @@ std::string valid_utf8(std::string text) {
   }
   return text;
 }
-
-WallTime wall_clock() { return std::chrono::time_point_cast<milliseconds>(std::chrono::system_clock::now()); }
 
 }  // namespace
 
