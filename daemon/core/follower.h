@@ -238,6 +238,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
   void consider_certificate();
   void consider_activation();
   void active_is_damaged(std::uint32_t slab, bool standby_too);
+  void take_mended(const StagedVersion& mended);
   void certificate_failed(Version version, const std::vector<SlabId>& wrong);
 
   // RebuildEvents

@@ -46,11 +46,16 @@ void Follower::active_is_damaged(std::uint32_t slab, bool standby_too) {
   // or has caught up.
   auto staged = standby->staged();
   if (staged && staged->version() == active->version() && !standby->distrusted()) {
-    host_.event(channel(), "mended", staged->version(), "slot " + std::string(name_of(staged->slot())));
-    activation_->activate(*staged, host_.steady_now());
+    take_mended(*staged);
   }
   rebuilder_->slots_changed();
   host_.state_changed(channel());
+}
+
+// The same version in the other slot.
+void Follower::take_mended(const StagedVersion& mended) {
+  host_.event(channel(), "mended", mended.version(), "slot " + std::string(name_of(mended.slot())));
+  activation_->activate(mended, host_.steady_now());
 }
 
 }  // namespace p2pw

@@ -97,8 +97,7 @@ void Follower::standby_caught_up(Version version) {
   auto active = slots_->active();
   auto standby = slots_->standby()->staged();
   if (active && active->distrusted() && standby && version == active->version()) {
-    host_.event(channel(), "mended", version, "slot " + std::string(name_of(standby->slot())));
-    activation_->activate(*standby, host_.steady_now());
+    take_mended(*standby);
   }
   host_.event(channel(), "caught-up", version, "both slots");
   retention(true);

@@ -188,17 +188,14 @@ Status Node::open_servers() {
   return {};
 }
 
-Follower* Node::follower(const Channel& channel) {
+Follower* Node::follower(const Channel& channel) const {
   auto it = followers_.find(channel);
   return it == followers_.end() ? nullptr : it->second.get();
 }
 
 Follower* Node::follower_of(const BundleId& bundle) const {
   auto it = channel_of_.find(bundle);
-  if (it != channel_of_.end()) {
-    auto follower = followers_.find(it->second);
-    return follower == followers_.end() ? nullptr : follower->second.get();
-  }
+  if (it != channel_of_.end()) return follower(it->second);
   for (auto& [channel, follower] : followers_) {
     if (follower->knows_bundle(bundle)) return follower.get();
   }

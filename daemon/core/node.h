@@ -57,7 +57,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   EventLog& events() { return events_; }
   FleetStates& states() { return states_; }
   std::map<Channel, std::unique_ptr<Follower>>& followers() { return followers_; }
-  Follower* follower(const Channel& channel);
+  Follower* follower(const Channel& channel) const;
   Publisher* publisher() { return publisher_.get(); }
   // Shared storage; null when none is configured.
   const MirrorAccess* mirror() const { return mirror_.get(); }

@@ -17,9 +17,8 @@ struct MirrorPatience {
   std::chrono::milliseconds meta{3000};         // it is asked for on the links meanwhile
   std::chrono::milliseconds chunks{2000};       // there is nobody outside the region
   std::chrono::milliseconds starved{6000};      // there is, and nothing at all comes from there
-  std::chrono::milliseconds region_turn{
-      25000};                                // for each region that is to look first when all of them starve
-  std::chrono::milliseconds trainer{60000};  // the trainer lives
+  std::chrono::milliseconds region_turn{25000};  // for each region that is to look first when all of them starve
+  std::chrono::milliseconds trainer{60000};     // the trainer lives
   std::chrono::milliseconds slab{15000};        // damaged here, and no neighbour has given it
   std::chrono::milliseconds claim{15000};       // a neighbour is to take the bundle in and nothing comes
   std::chrono::milliseconds turn{2000};         // for each place in the line

@@ -20,10 +20,8 @@ constexpr double kForget = 0.9;   // of the best rate, in each round
 void Credit::sent(std::uint64_t bytes, SteadyTime now) {
   if (in_flight_ == 0) {
     // After a pause nothing is known of the round that was going on.
-    round_began_ = now;
-    round_acked_ = last_acked_ = 0;
-    round_took_ = microseconds(0);
-    round_chunks_ = 0;
+    round_ = {.began = now};
+    last_acked_ = 0;
     last_seconds_ = 0;
     limited_ = false;
   }
@@ -54,18 +52,18 @@ void Credit::note_base(microseconds took, SteadyTime now) {
 void Credit::acked(std::uint64_t bytes, SteadyTime now, microseconds took, microseconds round_trip) {
   in_flight_ -= std::min(in_flight_, bytes);
   if (choked_ > 0) window_ = std::max(std::exchange(choked_, 0) / 2, options_.min_bytes);
-  round_acked_ += bytes;
-  round_took_ += took;
-  ++round_chunks_;
+  round_.acked += bytes;
+  round_.took += took;
+  ++round_.chunks;
   note_base(took, now);
-  if (now - round_began_ >= std::max(base_, kShortestRound)) end_round(now, round_trip);
+  if (now - round_.began >= std::max(base_, kShortestRound)) end_round(now, round_trip);
 }
 
 void Credit::end_round(SteadyTime now, microseconds round_trip) {
-  double seconds = std::chrono::duration<double>(now - round_began_).count();
+  double seconds = std::chrono::duration<double>(now - round_.began).count();
   // Over two rounds: what a busy machine acknowledges in one go after a pause is not the path's rate.
-  double rate = static_cast<double>(last_acked_ + round_acked_) / (last_seconds_ + seconds);
-  last_acked_ = round_acked_;
+  double rate = static_cast<double>(last_acked_ + round_.acked) / (last_seconds_ + seconds);
+  last_acked_ = round_.acked;
   last_seconds_ = seconds;
   rate_ = std::max(rate, kForget * rate_);
   auto base = static_cast<double>(base_.count());
@@ -73,17 +71,14 @@ void Credit::end_round(SteadyTime now, microseconds round_trip) {
     base = std::min(base, static_cast<double>(round_trip.count()) + 1e6 * static_cast<double>(largest_) / rate_);
   }
   double before = static_cast<double>(window_);
-  const bool queues = static_cast<double>(round_took_.count()) > kNoQueue * base * static_cast<double>(round_chunks_);
+  const bool queues = static_cast<double>(round_.took.count()) > kNoQueue * base * static_cast<double>(round_.chunks);
   const double gain = limited_ && !queues ? kFastGain : kGain;
   double next = std::clamp(gain * rate_ * base / 1e6, kSlowestShrink * before, gain * before);
   // One that was not needed does not grow; it shrinks, for whoever stops could swallow it.
   if (limited_ || next < before) {
     window_ = std::clamp(static_cast<std::uint64_t>(next), options_.min_bytes, options_.max_bytes);
   }
-  round_began_ = now;
-  round_acked_ = 0;
-  round_took_ = microseconds(0);
-  round_chunks_ = 0;
+  round_ = {.began = now};
   limited_ = in_flight_ >= window_;
 }
 

@@ -55,10 +55,14 @@ class Credit {
   std::chrono::microseconds base_{0}, next_base_{0};  // least time of this and the coming period
   SteadyTime base_since_{};
 
-  SteadyTime round_began_{};
-  std::uint64_t round_acked_ = 0, last_acked_ = 0;
-  std::chrono::microseconds round_took_{0};  // its chunks, together
-  std::uint32_t round_chunks_ = 0;
+  struct Round {
+    SteadyTime began{};
+    std::uint64_t acked = 0;
+    std::chrono::microseconds took{0};  // its chunks, together
+    std::uint32_t chunks = 0;
+  };
+  Round round_;
+  std::uint64_t last_acked_ = 0;  // in the round before
   double last_seconds_ = 0;
   std::uint64_t largest_ = 0;  // chunk
 };

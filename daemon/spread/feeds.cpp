@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "daemon/spread/lease_messages.h"
+
 namespace p2pw {
 
 using std::chrono::microseconds;
@@ -14,15 +16,6 @@ wire::LinkMessage grant_message(const BundleId& bundle, Epoch epoch, bool fresh)
   grant->set_bundle(std::string(bundle.text()));
   grant->set_epoch(epoch.value());
   grant->set_fresh(fresh);
-  return m;
-}
-
-wire::LinkMessage refuse_message(const BundleId& bundle, const Lease& lease) {
-  wire::LinkMessage m;
-  auto* refuse = m.mutable_lease_refuse();
-  refuse->set_bundle(std::string(bundle.text()));
-  refuse->set_holder(std::string(lease.holder.text()));
-  refuse->set_epoch(lease.epoch.value());
   return m;
 }
 
@@ -127,7 +120,6 @@ void Feeds::assign(Feed& feed) {
 }
 
 void Feeds::unassign(RegionFeeds& region, Feed& feed, const char* why) {
-  for (auto& [chunk, flight] : feed.in_flight) feed.wanted.add(ChunkIndex(chunk));
   counters_[feed.region].lost_bytes += region.lose(feed);
   world_.cut_queue(feed.lease.holder, feed.bundle.id);
   leases_.revoke(feed.bundle.id, feed.region, feed.lease.holder);
@@ -153,10 +145,7 @@ void Feeds::asked(const BundleFacts& bundle, const Member& asker, Epoch seen, co
     world_.send(asker.key, refuse_message(bundle.id, answer.lease));
     return;
   }
-  if (Feed* known = find(bundle.id, asker.region); known != nullptr && known->state == State::declined) {
-    known->state = State::unassigned;
-  }
-  start(bundle, asker.region, held, false);
+  if (!feeding(bundle.id, asker.region)) start(bundle, asker.region, held, false);
   Feed& feed = *find(bundle.id, asker.region);
   feed.unwilling.erase(asker.key);
   RegionFeeds& region = regions_.at(asker.region);
@@ -231,6 +220,13 @@ void Feeds::settle(Feed& feed) {
   }
 }
 
+void Feeds::go_on(RegionFeeds& region) {
+  for (auto& [order, feed] : region.open) {
+    if (feed->state == State::unassigned) assign(*feed);
+  }
+  pump(region);
+}
+
 void Feeds::pump(RegionFeeds& region) {
   while (Feed* next = region.next(options_.parallel_gateways, world_.now())) {
     if (!send_next(region, *next)) return;
@@ -259,20 +255,14 @@ void Feeds::peer_lost(const NodeKey& peer) {
     std::erase_if(region.turn, [&](const auto& entry) { return entry.first.second == peer; });
     region.pace.forget(peer);
     if (!touched) continue;
-    for (auto& [order, feed] : region.open) {
-      if (feed->state == State::unassigned) assign(*feed);
-    }
-    pump(region);
+    go_on(region);
   }
 }
 
 void Feeds::peer_back(const NodeKey& peer) {
   manners_.erase(peer);
   for (auto& [name, region] : regions_) {
-    for (auto& [order, feed] : region.open) {
-      if (feed->state == State::unassigned) assign(*feed);
-    }
-    pump(region);
+    go_on(region);
   }
 }
 
@@ -319,7 +309,6 @@ bool Feeds::stalled(const Feed& feed) const {
 void Feeds::resend_forgotten(RegionFeeds& region, Feed& feed) {
   if ((feed.state != State::flowing && feed.state != State::draining) || feed.in_flight.empty()) return;
   if (world_.now() - feed.progress <= 5 * patience(feed)) return;
-  for (auto& [chunk, flight] : feed.in_flight) feed.wanted.add(ChunkIndex(chunk));
   region.lose(feed);
   feed.progress = world_.now();
   recall_when_drained(feed);
@@ -346,10 +335,7 @@ void Feeds::tick() {
   }
   for (auto& [name, region] : regions_) {
     relieve_slow(region);
-    for (auto& [order, feed] : region.open) {
-      if (feed->state == State::unassigned) assign(*feed);
-    }
-    pump(region);
+    go_on(region);
   }
 }
 

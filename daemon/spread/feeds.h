@@ -79,6 +79,7 @@ class Feeds {
   bool may_offer_again(const Feed& feed) const;
   void relieve_slow(RegionFeeds& region);
   void recall_when_drained(Feed& feed);
+  void go_on(RegionFeeds& region);  // gives gateways to feeds that have none, then sends
   void pump(RegionFeeds& region);
   bool send_next(RegionFeeds& region, Feed& feed);
   void settle(Feed& feed);

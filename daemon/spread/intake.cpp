@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "daemon/spread/lease_messages.h"
+
 namespace p2pw {
 
 namespace {
@@ -32,8 +34,7 @@ const char* Intake::name_of(State state) {
     case State::polling: return "polling";
     case State::asking: return "asking";
     case State::receiving: return "receiving";
-    case State::drawing:
-      return "drawing";
+    case State::drawing: return "drawing";
     case State::done: return "done";
   }
   return "";
@@ -102,14 +103,7 @@ void Intake::announce(const Entry& entry) {
 }
 
 void Intake::decline(const NodeKey& upstream, const Entry& entry, const Lease& served_by, bool unwanted) {
-  wire::LinkMessage m;
-  auto* refuse = m.mutable_lease_refuse();
-  refuse->set_bundle(std::string(entry.bundle.id.text()));
-  refuse->set_holder(std::string(served_by.holder.text()));
-  refuse->set_epoch(served_by.epoch.value());
-  refuse->set_served(true);
-  refuse->set_unwanted(unwanted);
-  world_.send(upstream, m);
+  world_.send(upstream, decline_message(entry.bundle.id, served_by, unwanted));
 }
 
 void Intake::let_go(Entry& entry, const Lease& served_by, bool unwanted) {
@@ -420,10 +414,8 @@ void Intake::tick() {
   for (auto& [id, entry] : open_) step(*entry);
 }
 
-Intake::Hope Intake::hope(const Entry& entry, RatesOfChannels& rates) const {
+Intake::Hope Intake::hope(const Entry& entry, ChannelRates& rates) const {
   const Channel& channel = entry.bundle.place.channel;
-  auto [regions, first] = rates.try_emplace(channel);
-  if (first) regions->second = region_rates(channel, world_.members());
   Hope hope;
   for (const Member& m : world_.members()) {
     if (m.suspect || !m.follows.has(channel) || (!m.trainer && m.region == world_.self().region)) continue;
@@ -431,7 +423,7 @@ Intake::Hope Intake::hope(const Entry& entry, RatesOfChannels& rates) const {
     hope.trainer = hope.trainer || m.trainer;
   }
   if (!hope.peers) return hope;
-  const auto order = order_regions(entry.bundle.place, entry.bundle.home, regions->second);
+  const auto order = order_regions(entry.bundle.place, entry.bundle.home, rates.of(channel));
   const auto at = std::find(order.begin(), order.end(), world_.self().region);
   hope.regions_before = static_cast<std::size_t>(at - order.begin());
   return hope;
@@ -439,7 +431,7 @@ Intake::Hope Intake::hope(const Entry& entry, RatesOfChannels& rates) const {
 
 std::vector<Intake::Dry> Intake::dry() const {
   std::vector<Dry> out;
-  RatesOfChannels rates;
+  ChannelRates rates(world_.members());
   for (auto& [id, entry] : open_) {
     const bool asks = entry->state == State::asking || entry->state == State::receiving;
     if (!is_gateway(id) || (!asks && entry->state != State::drawing)) continue;
@@ -464,7 +456,7 @@ std::vector<Intake::Dry> Intake::dry() const {
 
 std::vector<Intake::Quiet> Intake::quiet() const {
   std::vector<Quiet> out;
-  RatesOfChannels rates;
+  ChannelRates rates(world_.members());
   for (auto& [id, entry] : open_) {
     if (entry->state != State::idle || is_gateway(id)) continue;
     Quiet& quiet =

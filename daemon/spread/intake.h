@@ -1,23 +1,20 @@
-// The region's side of spreading: this node takes bundles into its region over the WAN when it is their
-// gateway, and takes over when nobody does.
+// The region's side of spreading: this node takes bundles into its region over the WAN when it is their gateway, and
+// takes over when nobody does.
 //
 //   idle ──> polling ──> asking ──> receiving ──> done
 //              ^           │            │
-//              └───────────┴────────────┘  upstream lost, stalled or refused: ask the neighbours again, then
-//              the next one
+//              └───────────┴────────────┘  upstream lost, stalled or refused: ask the neighbours again, then the next one
 //
 //   asking, receiving ──> drawing ──> done
 //              polling <─────┘  it has come to nothing
 //
-// drawing: nobody outside gives anything, so this node brings the bundle in by itself, out of shared storage,
-// and lets go of its upstream: regions that have nothing would wait for each other's gateways for ever.
+// A holder that receives well defends its lease with a higher epoch, so that a second upstream's offer makes no second
+// copy; whoever stands back, or changes its upstream, tells the one that it leaves.
 //
-// A holder that receives well defends its lease with a higher epoch, so that a second upstream's offer makes
-// no second copy; whoever stands back, or changes its upstream, tells the one that it leaves.
-//
-// polling: the lease has been announced to the region; neighbours say what they hold, so that only chunks
-// that no live member holds are asked for. asking: an upstream has been asked. receiving: chunks come. A
-// fresh grant goes to receiving at once.
+// polling: the lease has been announced to the region; neighbours say what they hold, so that only chunks that no live
+// member holds are asked for. asking: an upstream has been asked. receiving: chunks come. A fresh grant goes to receiving
+// at once. drawing: nobody outside gives anything, so this node brings the bundle in by itself, out of shared storage, and
+// lets go of its upstream: regions that have nothing would wait for each other's gateways for ever.
 #pragma once
 
 #include <functional>
@@ -25,6 +22,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "daemon/spread/channel_rates.h"
 #include "daemon/spread/world.h"
 
 namespace p2pw {
@@ -56,8 +54,7 @@ class Intake {
   struct Hope {
     bool peers = false;    // somebody outside is alive, though nothing comes
     bool trainer = false;  // the trainer is
-    std::size_t regions_before =
-        0;  // of regions that all wait, so many turn to shared storage before this one
+    std::size_t regions_before = 0;  // of regions that all wait, so many turn to shared storage before this one
   };
   // Bundles that this node is to take in and that nobody outside gives, since when, and what the region lacks of them.
   struct Dry {
@@ -119,8 +116,7 @@ class Intake {
   void decline(const NodeKey& upstream, const Entry& entry, const Lease& served_by, bool unwanted = false);
   void let_go(Entry& entry, const Lease& served_by, bool unwanted = false);
   void stand_back(Entry& entry, const Lease& holder);
-  using RatesOfChannels = std::map<Channel, std::vector<RegionRate>>;
-  Hope hope(const Entry& entry, RatesOfChannels& rates) const;
+  Hope hope(const Entry& entry, ChannelRates& rates) const;
   bool well_served(const Entry& entry) const;
   SteadyTime last_sign(const Entry& entry) const;
   void enter(Entry& entry, State state);

@@ -1,7 +1,6 @@
 #include "daemon/spread/region_feeds.h"
 
 #include <algorithm>
-#include <set>
 
 namespace p2pw {
 namespace {
@@ -128,11 +127,11 @@ void RegionFeeds::note_acked(Feed& feed, std::map<std::uint32_t, Feed::InFlight>
 }
 
 std::uint64_t RegionFeeds::lose(Feed& feed) {
-  std::uint64_t bytes = 0;
+  const std::uint64_t bytes = feed.in_flight_bytes();
   for (auto& [chunk, flight] : feed.in_flight) {
     credit.lost(flight.bytes);
     pace.lost(feed.lease.holder, flight.bytes, flight.at);
-    bytes += flight.bytes;
+    feed.wanted.add(ChunkIndex(chunk));
   }
   feed.in_flight.clear();
   return bytes;

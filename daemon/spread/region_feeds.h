@@ -4,9 +4,9 @@
 
 #include <functional>
 #include <map>
-#include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "daemon/spread/credit.h"
@@ -77,7 +77,7 @@ struct RegionFeeds {
   void note_sent(Feed& feed, ChunkIndex chunk, SteadyTime now);
   void note_acked(Feed& feed, std::map<std::uint32_t, Feed::InFlight>::iterator chunk, SteadyTime now,
                   std::chrono::microseconds round_trip);
-  // What is under way will not arrive, or not count. Returns its bytes.
+  // What is under way will not arrive, or not count, and is wanted still. Returns its bytes.
   std::uint64_t lose(Feed& feed);
 
   // Gateways that the region would wait for: behind, and done later, at the rate at which they take chunks

@@ -1,5 +1,8 @@
 #include "daemon/spread/spread.h"
 
+#include "daemon/spread/channel_rates.h"
+#include "daemon/spread/lease_messages.h"
+
 #include <map>
 
 namespace p2pw {
@@ -143,14 +146,7 @@ void Spread::lease_asked(const Member& from, const wire::LeaseAsk& ask) {
 }
 
 void Spread::decline(const NodeKey& to, const BundleId& bundle, Epoch epoch, bool unwanted) {
-  wire::LinkMessage m;
-  auto* refuse = m.mutable_lease_refuse();
-  refuse->set_bundle(std::string(bundle.text()));
-  refuse->set_holder(std::string(world_.self().key.text()));
-  refuse->set_epoch(epoch.value());
-  refuse->set_served(true);
-  refuse->set_unwanted(unwanted);
-  world_.send(to, m);
+  world_.send(to, decline_message(bundle, {world_.self().key, epoch}, unwanted));
 }
 
 void Spread::offered(const NodeKey& from, const BundleId& bundle, const wire::LeaseGrant& grant) {
@@ -244,15 +240,11 @@ void Spread::peer_lost(const NodeKey& peer) {
 }
 
 void Spread::members_changed() {
-  std::map<Channel, std::vector<RegionRate>> regions;  // looks at all members once for each channel
+  ChannelRates rates(world_.members());
   for (auto& [id, entry] : bundles_) {
-    bool root = world_.self().trainer;
-    if (!root && !intake_.is_gateway(id)) continue;
-    const Channel& channel = entry.facts.place.channel;
-    auto [rates, first] = regions.try_emplace(channel);
-    if (first) rates->second = region_rates(channel, world_.members());
     // A region that came or came back is fed by its parent; what it holds already it says itself.
-    feed_children(entry, false, rates->second);
+    const bool feeds = world_.self().trainer || intake_.is_gateway(id);
+    if (feeds) feed_children(entry, false, rates.of(entry.facts.place.channel));
   }
 }
 

@@ -36,6 +36,9 @@ class SpreadOffersTest : public ::testing::Test {
   SpreadSim::Node& join() {
     return sim.add_node("r3", false, {}, {bundles.begin(), bundles.end()});
   }
+  void wants_none(SpreadSim::Node& node) {
+    for (const BundleId& bundle : bundles) sim.decide(node, bundle, false);
+  }
   static bool has_all(const SpreadSim::Node& node, const BundleId& bundle) {
     const ChunkSet* held = node.spread.held(bundle);
     return held != nullptr && held->full();
@@ -81,7 +84,7 @@ TEST_F(SpreadOffersTest, WhoDecidesLateStallsNobodyAndAsksByItself) {
 TEST_F(SpreadOffersTest, WhatWasDeclinedIsHadForTheAskingWhenItIsNeededAfterAll) {
   SpreadSim::Node& node = join();
   sim.run_for(600ms);
-  for (const BundleId& bundle : bundles) sim.decide(node, bundle, false);
+  wants_none(node);
   sim.run_for(30s);
   for (const BundleId& bundle : bundles) ASSERT_EQ(sent(bundle), 0u);
   sim.decide(node, bundles[0], true);
@@ -106,7 +109,7 @@ TEST_F(SpreadOffersTest, WhatOneNodeHasNoUseForIsOfferedToTheNextOfItsRegion) {
 TEST_F(SpreadOffersTest, ADeclinedBundleIsNotOfferedAtEveryChangeOfMembers) {
   SpreadSim::Node& node = join();
   sim.run_for(600ms);
-  for (const BundleId& bundle : bundles) sim.decide(node, bundle, false);
+  wants_none(node);
   sim.run_for(3s);
   const std::size_t before = sim.grants_into("r3");
   EXPECT_GE(before, bundles.size());
@@ -127,7 +130,7 @@ TEST_F(SpreadOffersTest, ADeclinedBundleIsNotOfferedAtEveryChangeOfMembers) {
 TEST_F(SpreadOffersTest, WhoDeclinedAndIsGoneLeavesItToTheNext) {
   SpreadSim::Node& first = join();
   sim.run_for(600ms);
-  for (const BundleId& bundle : bundles) sim.decide(first, bundle, false);
+  wants_none(first);
   sim.run_for(3s);
   sim.kill(first);
   sim.run_for(1s);
@@ -143,7 +146,7 @@ TEST_F(SpreadOffersTest, ABundleThatIsGivenUpInTheMiddleIsNotSentOn) {
   sim.decide(node, bundles[0], true);
   ASSERT_TRUE(sim.run_until([&] { return node.spread.held(bundles[0])->count() >= kChunks / 4; }, 20s));
   node.spread.forget(bundles[0]);
-  for (const BundleId& bundle : bundles) sim.decide(node, bundle, false);
+  wants_none(node);
   sim.run_for(150ms);  // for the news to get there
   const std::uint64_t then = sent(bundles[0]);
   EXPECT_LT(then, kBundle);
@@ -156,7 +159,7 @@ TEST_F(SpreadOffersTest, ABundleThatIsGivenUpInTheMiddleIsNotSentOn) {
 TEST_F(SpreadOffersTest, AFreshBundleIsNotDeclinedForBeingUnknown) {
   SpreadSim::Node& node = join();
   sim.run_for(600ms);
-  for (const BundleId& bundle : bundles) sim.decide(node, bundle, false);
+  wants_none(node);
   sim.run_for(3s);
   bundles.push_back(sim.publish(kChunks, kChunk, 9));
   node.undecided.insert(bundles.back());
