@@ -24,6 +24,7 @@
 #include "daemon/core/peer_budget.h"
 #include "daemon/core/publisher.h"
 #include "daemon/core/recent_set.h"
+#include "daemon/core/record_pulls.h"
 #include "daemon/core/roster.h"
 #include "daemon/core/secret_keeper.h"
 #include "daemon/link/enrol_client.h"
@@ -145,6 +146,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   void check_clock();
   RecentSet<Sha256>& told(const NodeKey& peer);
   RecentSet<BundleId>& metas_told(const NodeKey& peer);
+  void want_all_records(const NodeKey& peer);  // of every channel
   void records_wanted(const NodeKey& peer, const wire::RecordsWanted& wanted);
   void meta_wanted(const NodeKey& peer, const wire::MetaWanted& wanted);
   bool exchange_message(const Member& from, const wire::LinkMessage& message, Bytes& payload);
@@ -208,6 +210,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   RecentSet<BundleId> foreign_metas_{4096};  // came from another region, not yet handed on
   PeerBudget useless_records_{4096, 256};    // forged, repeated, overtaken
   PeerBudget record_requests_{64, 4};
+  RecordPulls pulls_;
   std::chrono::milliseconds clock_offset_{0};
   bool clock_told_ = false;
   std::map<std::tuple<Channel, Version, Region>, Sent> sent_;

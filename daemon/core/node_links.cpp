@@ -34,7 +34,7 @@ void Node::link_up(const NodeKey& peer, const wire::Hello& hello) {
   metas_told_.erase(peer);
   roster_->link_up(peer, hello, steady_now());
   spdlog::debug("link up with {} in {}", peer.short_hex(), hello.region());
-  for (auto& [channel, follower] : followers_) want_records(channel, &peer);
+  want_all_records(peer);
   if (const auto* part = keeper_->part_for(peer)) {
     wire::LinkMessage message;
     *message.mutable_secret_handover() = *part;
@@ -376,6 +376,10 @@ void Node::want_records(const Channel& channel, const NodeKey* from) {
     const Member* member = roster_->find(peer);
     if (!member || member->follows.has(channel)) hub_->send(peer, message);
   }
+}
+
+void Node::want_all_records(const NodeKey& peer) {
+  for (auto& [channel, follower] : followers_) want_records(channel, &peer);
 }
 
 void Node::records_wanted(const NodeKey& peer, const wire::RecordsWanted& wanted) {
