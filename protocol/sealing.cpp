@@ -1,8 +1,11 @@
 #include "protocol/sealing.h"
 
+#include <openssl/evp.h>
 #include <sodium.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 #include "protocol/crypto_init.h"
 #include "protocol/limits.h"
@@ -54,7 +57,10 @@ Fields associated_data(const RunContext& run, SlabId slab) {
   return fields;
 }
 
-using Nonce = std::array<std::uint8_t, crypto_aead_xchacha20poly1305_ietf_NPUBBYTES>;
+constexpr std::size_t kNonceBytes = crypto_aead_xchacha20poly1305_ietf_NPUBBYTES;
+constexpr std::size_t kMaxSealed = std::size_t(1) << 30;  // far above any frame; OpenSSL counts in int
+constexpr std::size_t kSubkeyNonce = crypto_core_hchacha20_INPUTBYTES;  // the part of a nonce that goes into the subkey
+using Nonce = std::array<std::uint8_t, kNonceBytes>;
 
 Nonce nonce_of(BundleIndex bundle, FrameIndex frame) {
   Nonce nonce{};
@@ -64,6 +70,60 @@ Nonce nonce_of(BundleIndex bundle, FrameIndex frame) {
   }
   return nonce;
 }
+
+// OpenSSL refuses only when it is out of memory or was built without the cipher; neither leaves anything to do.
+void must(bool done) {
+  if (done) return;
+  std::fputs("p2pw: OpenSSL cannot compute ChaCha20-Poly1305\n", stderr);
+  std::abort();
+}
+
+// XChaCha20-Poly1305 as draft-irtf-cfrg-xchacha defines it: ChaCha20-Poly1305 under a subkey that HChaCha20 makes of the
+// key and the first 16 bytes of the nonce. The subkey is libsodium's; the bulk is OpenSSL's, which is more than twice as
+// fast.
+class FrameCipher {
+ public:
+  FrameCipher(ByteView key, const Nonce& nonce, bool encrypt) : context_(EVP_CIPHER_CTX_new()) {
+    static EVP_CIPHER* const cipher = EVP_CIPHER_fetch(nullptr, "ChaCha20-Poly1305", nullptr);
+    must(context_ != nullptr && cipher != nullptr);
+    std::array<std::uint8_t, crypto_core_hchacha20_OUTPUTBYTES> subkey;
+    crypto_core_hchacha20(subkey.data(), nonce.data(), raw_bytes(key), nullptr);
+    std::array<std::uint8_t, crypto_aead_chacha20poly1305_ietf_NPUBBYTES> rest{};
+    std::copy(nonce.begin() + kSubkeyNonce, nonce.end(), rest.end() - (kNonceBytes - kSubkeyNonce));
+    must(EVP_CipherInit_ex2(context_, cipher, subkey.data(), rest.data(), encrypt ? 1 : 0, nullptr) == 1);
+    sodium_memzero(subkey.data(), subkey.size());
+  }
+  ~FrameCipher() { EVP_CIPHER_CTX_free(context_); }  // wipes the subkey
+  FrameCipher(const FrameCipher&) = delete;
+  FrameCipher& operator=(const FrameCipher&) = delete;
+
+  void authenticate(const Fields& data) {
+    int done = 0;
+    must(EVP_CipherUpdate(context_, nullptr, &done, data.data(), static_cast<int>(data.size())) == 1);
+  }
+  void run(ByteView in, std::byte* out) {
+    int done = 0;
+    if (!in.empty()) must(EVP_CipherUpdate(context_, raw_out(out), &done, raw_bytes(in), static_cast<int>(in.size())) == 1);
+  }
+  void tag(std::byte* out) {
+    int done = 0;
+    must(EVP_CipherFinal_ex(context_, raw_out(out), &done) == 1);
+    must(EVP_CIPHER_CTX_ctrl(context_, EVP_CTRL_AEAD_GET_TAG, kSealOverhead, out) == 1);
+  }
+  bool tag_is(ByteView expected) {
+    std::array<std::uint8_t, kSealOverhead> tag;
+    std::ranges::transform(expected, tag.begin(), [](std::byte b) { return std::to_integer<std::uint8_t>(b); });
+    int done = 0;
+    unsigned char none = 0;
+    must(EVP_CIPHER_CTX_ctrl(context_, EVP_CTRL_AEAD_SET_TAG, kSealOverhead, tag.data()) == 1);
+    return EVP_CipherFinal_ex(context_, &none, &done) == 1;
+  }
+
+ private:
+  static unsigned char* raw_out(std::byte* out) { return reinterpret_cast<unsigned char*>(out); }
+
+  EVP_CIPHER_CTX* context_;
+};
 
 // The id follows from the secret, so a damaged file is noticed.
 SecretId id_of(std::span<const std::uint8_t, 32> secret) {
@@ -170,26 +230,22 @@ FrameSealer::FrameSealer(FrameKey key, RunContext run) : key_(std::move(key)), r
 }
 
 void FrameSealer::seal(BundleIndex bundle, FrameIndex frame, SlabId slab, ByteView plain, Bytes& out) const {
-  const Fields context = associated_data(run_, slab);
-  const Nonce nonce = nonce_of(bundle, frame);
   const std::size_t begin = out.size();
   out.resize(begin + plain.size() + kSealOverhead);
-  crypto_aead_xchacha20poly1305_ietf_encrypt(reinterpret_cast<unsigned char*>(out.data() + begin), nullptr,
-                                             raw_bytes(plain), plain.size(), context.data(), context.size(),
-                                             nullptr, nonce.data(), raw_bytes(key_.raw()));
+  FrameCipher cipher(key_.raw(), nonce_of(bundle, frame), true);
+  cipher.authenticate(associated_data(run_, slab));
+  cipher.run(plain, out.data() + begin);
+  cipher.tag(out.data() + begin + plain.size());
 }
 
-Status FrameSealer::open(BundleIndex bundle, FrameIndex frame, SlabId slab, ByteView sealed,
-                         Bytes& out) const {
-  const Fields context = associated_data(run_, slab);
-  const Nonce nonce = nonce_of(bundle, frame);
-  out.clear();
-  bool opened = sealed.size() >= kSealOverhead;
+Status FrameSealer::open(BundleIndex bundle, FrameIndex frame, SlabId slab, ByteView sealed, Bytes& out) const {
+  bool opened = sealed.size() >= kSealOverhead && sealed.size() <= kMaxSealed;
   if (opened) {
-    out.resize(sealed.size() - kSealOverhead);
-    opened = crypto_aead_xchacha20poly1305_ietf_decrypt(
-                 reinterpret_cast<unsigned char*>(out.data()), nullptr, nullptr, raw_bytes(sealed),
-                 sealed.size(), context.data(), context.size(), nonce.data(), raw_bytes(key_.raw())) == 0;
+    out.resize(sealed.size() - kSealOverhead);  // not cleared first: zeroing what is overwritten would cost time
+    FrameCipher cipher(key_.raw(), nonce_of(bundle, frame), false);
+    cipher.authenticate(associated_data(run_, slab));
+    cipher.run(sealed.first(out.size()), out.data());
+    opened = cipher.tag_is(sealed.last(kSealOverhead));
   }
   if (opened) return {};
   out.clear();

@@ -91,6 +91,31 @@ TEST_F(SealerTest, OpensInItsPlaceAndAppends) {
   EXPECT_TRUE(opened_.empty());
 }
 
+// As SPEC.md section 6 writes it down, opened by another implementation.
+TEST_F(SealerTest, IsXChaCha20Poly1305) {
+  std::string data;
+  const auto text = [&](std::string_view t) { data.append(1, static_cast<char>(t.size())).append(t); };
+  const auto number = [&](std::uint64_t value, int width) {
+    for (int i = 0; i < width; ++i) data += static_cast<char>(value >> (8 * i));
+  };
+  text("p2pw frame 1");
+  text(run_context().channel.str());
+  number(9, 8);
+  number(8, 8);
+  number(2, 1);
+  number(4, 4);
+  const std::array<std::uint8_t, 24> nonce{2, 0, 0, 0, 3};
+  Bytes plain(plain_.size());
+  const auto raw = [](auto& bytes) { return reinterpret_cast<const unsigned char*>(bytes.data()); };
+  const FrameKey key = FrameKey::derive(secret_, run_context());
+  const ByteView key_bytes = key.raw();
+  ASSERT_EQ(crypto_aead_xchacha20poly1305_ietf_decrypt(reinterpret_cast<unsigned char*>(plain.data()), nullptr, nullptr,
+                                                       raw(sealed_), sealed_.size(), raw(data), data.size(), nonce.data(),
+                                                       raw(key_bytes)),
+            0);
+  EXPECT_EQ(plain, plain_);
+}
+
 TEST_F(SealerTest, NowhereElse) {
   const auto refused = [&](std::uint32_t bundle, std::uint32_t frame, SlabId slab) {
     return sealer_.open(BundleIndex(bundle), FrameIndex(frame), slab, sealed_, opened_).error().code ==
