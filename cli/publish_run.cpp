@@ -2,10 +2,13 @@
 
 #include <sodium.h>
 
+#include <thread>
+
 #include "chunker/bundle_sink.h"
 #include "chunker/certificate.h"
 #include "daemon/client/clock.h"
 #include "daemon/client/delegate.h"
+#include "daemon/client/give_way.h"
 #include "protocol/hash.h"
 #include "protocol/publish.pb.h"
 
@@ -15,6 +18,7 @@ namespace {
 using std::chrono::hours;
 using std::chrono::seconds;
 constexpr seconds kAnswerPatience{60};
+constexpr int kCertifyNicer = 10;  // the bundles may still be on their way
 constexpr hours kWorkPatience{24};  // a rebuild or a slow fleet: Ctrl-C ends it sooner
 
 Error unexpected(const std::string& wanted) {
@@ -270,7 +274,13 @@ void PublishRun::certify(const Layout& layout) {
   const bool due = request_.certify_every != 0 && pinned_.version.value() % request_.certify_every == 0;
   if (result_.kind != Kind::anchor && !due) return;
   if (request_.anchor_of.value() != 0) return;  // its version has been certified
-  auto root = certificate_root(request_.directory, layout, table_hash_, request_.threads, stop_);
+  std::optional<Sha256> root;
+  std::thread hashing([&] {
+    give_way(kCertifyNicer);
+    auto made = certificate_root(request_.directory, layout, table_hash_, request_.threads, stop_);
+    if (made) root = *made;
+  });
+  hashing.join();
   if (root) Status ignored = send_record(CertifyRecord{pinned_.version, seal_hash_, *root});
 }
 

@@ -17,8 +17,10 @@ namespace p2pw {
 using std::chrono::milliseconds;
 
 namespace {
-// How much rebuilding gives way to the network where cores are short.
+// How much rebuilding gives way to the network where cores are short. A trainer's own copy is wanted only when the next
+// version is made, and its fleet and its training wait for other things.
 constexpr int kRebuildNicer = 5;
+constexpr int kTrainerRebuildNicer = 10;
 
 constexpr milliseconds kTick{100};
 constexpr std::chrono::seconds kNews{15};
@@ -79,7 +81,8 @@ Status Node::open_state() {
   P2PW_TRY(enrolments_, load_enrolments(config_.paths()));
   unsigned threads = config_.threads ? config_.threads : std::max(1u, std::thread::hardware_concurrency());
   auto executor = [io = &io_](WorkPool::Task task) { io->post(std::move(task)); };
-  pool_ = std::make_unique<WorkPool>(threads, executor, kRebuildNicer);
+  pool_ = std::make_unique<WorkPool>(threads, executor,
+                                     config_.node.role == Role::trainer ? kTrainerRebuildNicer : kRebuildNicer);
   puts_ = std::make_unique<WorkPool>(std::max(1u, threads / 4), executor);
   return {};
 }

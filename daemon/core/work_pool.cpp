@@ -1,9 +1,8 @@
 #include "daemon/core/work_pool.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <cerrno>
+
+#include "daemon/client/give_way.h"
 
 namespace p2pw {
 
@@ -38,16 +37,8 @@ void WorkPool::post(Task task) {
   executor_(std::move(task));
 }
 
-// On Linux a nice value is the calling thread's alone.
-void WorkPool::give_way() const {
-  if (nicer_ == 0) return;
-  errno = 0;
-  const int nice = getpriority(PRIO_PROCESS, 0);
-  if (errno == 0) setpriority(PRIO_PROCESS, 0, nice + nicer_);
-}
-
 void WorkPool::work() {
-  give_way();
+  if (nicer_ != 0) give_way(nicer_);
   for (;;) {
     Task task;
     {

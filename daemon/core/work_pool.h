@@ -47,7 +47,6 @@ class WorkPool {
   void add(Task task);
   void post(Task task);
   void work();
-  void give_way() const;
 
   Executor executor_;
   const int nicer_;
