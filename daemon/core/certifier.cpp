@@ -4,8 +4,8 @@
 
 namespace p2pw {
 
-Certifier::Certifier(SlotPair& slots, WorkPool& pool, Events events)
-    : slots_(slots), pool_(pool), events_(std::move(events)) {}
+Certifier::Certifier(SlotPair& slots, Pools pools, Events events)
+    : slots_(slots), pools_(pools), events_(std::move(events)) {}
 
 void Certifier::check(const CertifyRecord& certificate) {
   if (state_ != State::idle || done_ == certificate.seal) return;
@@ -20,12 +20,23 @@ void Certifier::check(const CertifyRecord& certificate) {
   hashes_.assign(byte_slabs_ + tensor_slabs_, Sha256{});
   next_ = 0;
   state_ = State::hashing;
-  hash_next();
+  go_on();
 }
 
-void Certifier::hash_next() {
-  if (next_ == hashes_.size()) return finish();
-  std::size_t index = next_++;
+bool Certifier::overtaken() const {
+  auto active = slots_.active_version();
+  return !active || active->seal() != certificate_->seal;
+}
+
+void Certifier::go_on() {
+  const bool hurry = overtaken();
+  WorkPool& pool = hurry ? pools_.hurry : pools_.idle;
+  while (next_ < hashes_.size() && in_flight_ < pool.threads()) hash(next_++, pool);
+  if (in_flight_ == 0) finish();
+}
+
+void Certifier::hash(std::size_t index, WorkPool& pool) {
+  ++in_flight_;
   auto hash = std::make_shared<Sha256>();
   auto work = [pin = pin_, index, count = byte_slabs_, hash]() -> Status {
     thread_local Bytes buffer;
@@ -40,7 +51,7 @@ void Certifier::hash_next() {
     *hash = sha256(buffer);
     return {};
   };
-  pool_.run(std::move(work), [this, weak = std::weak_ptr<int>(alive_), index, hash](const Status& read) {
+  pool.run(std::move(work), [this, weak = std::weak_ptr<int>(alive_), index, hash](const Status& read) {
     if (!weak.expired()) hashed(index, *hash, read);
   });
 }
@@ -48,7 +59,8 @@ void Certifier::hash_next() {
 void Certifier::hashed(std::size_t index, const Sha256& hash, const Status& read) {
   // What cannot be read is wrong, too: its hash stays zero.
   if (read) hashes_[index] = hash;
-  hash_next();
+  --in_flight_;
+  go_on();
 }
 
 void Certifier::finish() {
@@ -67,9 +79,9 @@ void Certifier::finish() {
 
 // Nobody answers while the version goes out of date: then the next certificate finds it again.
 void Certifier::tick(SteadyTime now) {
+  if (state_ == State::hashing) return go_on();
   if (state_ != State::asking) return;
-  auto active = slots_.active_version();
-  if (!active || active->seal() != certificate_->seal) return rest();
+  if (overtaken()) return rest();
   if (now - asked_at_ < kAskEvery) return;
   asked_at_ = now;
   events_.ask(certificate_->version);

@@ -1,5 +1,6 @@
-// Holds the active slot against the publisher's certificate: one slab after the other is hashed on the pool, while the slot
-// is pinned. When the root differs, somebody who has the right list of hashes (its root proves it) is asked for it; the
+// Holds the active slot against the publisher's certificate. Nobody waits for that, so one slab after the other is hashed
+// on a thread that gives way to all others. But the slot is pinned meanwhile: once a newer version has become active, the
+// next rebuild waits for it, and what is left is hashed on all threads of the rebuild pool. When the root differs, somebody who has the right list of hashes (its root proves it) is asked for it; the
 // slabs that differ are named, and given up, so that the Rebuilder takes them anew.
 //
 //   idle -> hashing -> idle              every slab is what the publisher certified
@@ -32,7 +33,11 @@ class Certifier {
     std::function<void()> unpinned;
   };
 
-  Certifier(SlotPair& slots, WorkPool& pool, Events events);
+  struct Pools {
+    WorkPool& idle;    // one thread that gives way
+    WorkPool& hurry;
+  };
+  Certifier(SlotPair& slots, Pools pools, Events events);
 
   // The active version has this certificate; the same one again does nothing.
   void check(const CertifyRecord& certificate);
@@ -44,20 +49,22 @@ class Certifier {
   State state() const { return state_; }
 
  private:
-  void hash_next();
+  bool overtaken() const;  // the pinned slot is not the active one any more
+  void go_on();
+  void hash(std::size_t index, WorkPool& pool);
   void hashed(std::size_t index, const Sha256& hash, const Status& read);
   void finish();
   void give_up(const std::vector<SlabId>& wrong);
   void rest();
 
   SlotPair& slots_;
-  WorkPool& pool_;
+  Pools pools_;
   Events events_;
   State state_ = State::idle;
   std::optional<CertifyRecord> certificate_;
   std::optional<SealHash> done_;  // the version that was checked last, whatever came of it
   SlotPin pin_;
-  std::size_t byte_slabs_ = 0, tensor_slabs_ = 0, next_ = 0;
+  std::size_t byte_slabs_ = 0, tensor_slabs_ = 0, next_ = 0, in_flight_ = 0;
   std::vector<Sha256> hashes_;
   SteadyTime asked_at_{};
   Version certified_;

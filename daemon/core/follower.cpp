@@ -408,7 +408,7 @@ void Follower::open_certifier() {
   };
   events.failed = [this](Version version, const std::vector<SlabId>& wrong) { certificate_failed(version, wrong); };
   events.unpinned = [this] { rebuilder_->slots_changed(); };
-  certifier_ = std::make_unique<Certifier>(*slots_, pools_.work, std::move(events));
+  certifier_ = std::make_unique<Certifier>(*slots_, Certifier::Pools{pools_.idle, pools_.work}, std::move(events));
 }
 
 void Follower::consider_certificate() {

@@ -81,6 +81,7 @@ struct VersionTimes {
 struct FollowerPools {
   WorkPool& work;  // rebuilding and activation
   WorkPool& puts;  // checking and storing chunks, which others wait for
+  WorkPool& idle;  // what nobody waits for; one thread
 };
 
 class Follower : private RebuildEvents, private ActivationEvents {

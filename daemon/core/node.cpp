@@ -21,6 +21,7 @@ namespace {
 // version is made, and its fleet and its training wait for other things.
 constexpr int kRebuildNicer = 5;
 constexpr int kTrainerRebuildNicer = 10;
+constexpr int kIdleNicer = 15;
 
 constexpr milliseconds kTick{100};
 constexpr std::chrono::seconds kNews{15};
@@ -63,6 +64,7 @@ Node::~Node() {
   mirror_.reset();
   swarm_.reset();
   puts_.reset();
+  idle_.reset();
   pool_.reset();  // waits for what runs, so nothing posts to followers that are gone
   followers_.clear();
 }
@@ -83,6 +85,7 @@ Status Node::open_state() {
   auto executor = [io = &io_](WorkPool::Task task) { io->post(std::move(task)); };
   pool_ = std::make_unique<WorkPool>(threads, executor,
                                      config_.node.role == Role::trainer ? kTrainerRebuildNicer : kRebuildNicer);
+  idle_ = std::make_unique<WorkPool>(1, executor, kIdleNicer);
   puts_ = std::make_unique<WorkPool>(std::max(1u, threads / 4), executor);
   return {};
 }
@@ -169,7 +172,7 @@ Status Node::open_channels() {
     if (engine) {
       engine->on_line = [this, name = channel.name](const std::string& line) { events_.add(name, "engine", {}, line); };
     }
-    P2PW_TRY(auto follower, Follower::open(config_, channel, real_file_system(), {*pool_, *puts_}, *this, std::move(engine)));
+    P2PW_TRY(auto follower, Follower::open(config_, channel, real_file_system(), {*pool_, *puts_, *idle_}, *this, std::move(engine)));
     Follower& opened = *follower;
     followers_[channel.name] = std::move(follower);
     if (config_.node.role != Role::trainer) continue;

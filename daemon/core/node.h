@@ -185,6 +185,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
   std::optional<SteadyTime> secrets_due_;  // when links hear of changed secrets
   Enrolments enrolments_;
   std::unique_ptr<WorkPool> pool_;  // rebuilding, which may wait
+  std::unique_ptr<WorkPool> idle_;  // what nobody waits for
   std::unique_ptr<WorkPool> puts_;  // checking and storing chunks, which others wait for
   std::unique_ptr<TlsLinkHub> hub_;
   std::unique_ptr<Swarm> swarm_;

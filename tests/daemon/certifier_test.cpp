@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
+
 #include "chunker/certificate.h"
 #include "tests/daemon/rebuild_node.h"
 
@@ -32,7 +34,7 @@ class CertifierTest : public ::testing::Test {
       node_.rebuilder->slots_changed();
     };
     events.unpinned = [this] { node_.rebuilder->slots_changed(); };
-    certifier_ = std::make_unique<Certifier>(*node_.slots, *node_.pool, std::move(events));
+    certifier_ = std::make_unique<Certifier>(*node_.slots, Certifier::Pools{idle_, hurry_}, std::move(events));
   }
   // The same wrong bytes in both slots, under a digest that everybody takes for good: what a neighbour achieves that makes
   // bytes fit a digest.
@@ -57,6 +59,14 @@ class CertifierTest : public ::testing::Test {
   std::vector<Version> certified_;
   std::vector<SlabId> wrong_;
   int asked_ = 0;
+  std::size_t hurried_ = 0;  // slabs that were hashed in a hurry
+  WorkPool idle_{1, node_.loop.executor()};
+  WorkPool hurry_{2, [this, post = node_.loop.executor()](WorkPool::Task task) {
+                    post([this, task = std::move(task)] {
+                      ++hurried_;
+                      task();
+                    });
+                  }};
   std::unique_ptr<Certifier> certifier_;
 };
 
@@ -66,9 +76,29 @@ TEST_F(CertifierTest, AnExactSlotIsCertifiedOnceAndTellsItsList) {
   certifier_->check(record_);
   ASSERT_TRUE(node_.until([&] { return !certified_.empty(); }));
   EXPECT_EQ(*certifier_->certified_list(v1_), list());
+  EXPECT_EQ(hurried_, 0u);
   certifier_->check(record_);
   EXPECT_EQ(certifier_->state(), Certifier::State::idle);
   EXPECT_TRUE(node_.slots->standby_free());
+}
+
+// The rebuild of the version after the next one waits for the pinned slot.
+TEST_F(CertifierTest, OnceOvertakenTheRestIsHashedInAHurry) {
+  settle();
+  std::promise<void> go;
+  idle_.run([waiting = go.get_future().share()] { waiting.wait(); }, [] {});
+  certifier_->check(record_);
+  const Version next = series_.step(v1_).version;
+  node_.all(series_.delta(v1_, next));
+  ASSERT_TRUE(node_.until_active(next));
+  EXPECT_FALSE(node_.slots->standby_free());
+  EXPECT_EQ(hurried_, 0u);
+  certifier_->tick(SteadyTime{});
+  ASSERT_TRUE(node_.until([&] { return hurried_ > 0; }));
+  go.set_value();
+  ASSERT_TRUE(node_.until([&] { return !certified_.empty(); }));
+  EXPECT_EQ(hurried_, hashes_.size() - 1);  // one was waiting for the idle thread
+  EXPECT_TRUE(node_.until_caught_up(next));
 }
 
 TEST_F(CertifierTest, ASlabWithAForgedDigestIsFoundNamedAndTakenAnew) {
