@@ -12,6 +12,7 @@ inline constexpr std::size_t kMaxNameLength = 64;          // channel and region
 inline constexpr std::size_t kMaxRecordBytes = 4096;       // a signed record with its envelope
 inline constexpr std::size_t kMaxMetaBytes = 16u << 20;    // one bundle meta
 inline constexpr std::size_t kMaxMessageBytes = 64u << 10; // the header of a link message, payload apart
+inline constexpr std::size_t kMaxPaddingBytes = 64u << 10;
 inline constexpr std::size_t kMaxPayloadBytes = 16u << 20; // the payload of a link message: a chunk, a meta, a slab
 
 inline constexpr std::uint32_t kMinChunkBytes = 16u << 10;  // one BEP 52 leaf

@@ -128,12 +128,7 @@ void Connection::readable() {
 }
 
 void Connection::take_in(ByteView ciphertext) {
-  if (!proven_) {
-    unproven_bytes_ += ciphertext.size();
-    if (unproven_bytes_ > kMaxUnprovenBytes) {
-      return broken(fail(ErrorCode::limit, "too many bytes before the peer has proven itself"));
-    }
-  }
+  if (!proven_) unproven_bytes_ += ciphertext.size();
   user_->received_bytes(*this);
   tls_.feed(ciphertext);
   if (!secured_) {
@@ -144,12 +139,20 @@ void Connection::take_in(ByteView ciphertext) {
       return broken(std::move(done).error());
     }
     schedule_pump();
-    if (!*done) return;
+    if (!*done) return bound_stranger();
     secured_ = true;
     user_->secured(*this);
     if (!is_open()) return;
   }
   take_frames();
+  bound_stranger();
+}
+
+// After what came has been looked at: the proof may have been in it, with much behind it that was allowed to follow. So one
+// read more than the bound is as far as a stranger gets.
+void Connection::bound_stranger() {
+  if (!is_open() || proven_ || unproven_bytes_ <= kMaxUnprovenBytes) return;
+  broken(fail(ErrorCode::limit, "too many bytes before the peer has proven itself"));
 }
 
 void Connection::take_frames() {

@@ -97,6 +97,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void readable();
   void take_in(ByteView ciphertext);
   void take_frames();
+  void bound_stranger();
   void schedule_pump();
   void pump();
   bool fill();

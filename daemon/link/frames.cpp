@@ -23,6 +23,8 @@ std::size_t max_payload(const wire::LinkMessage& message) {
   switch (message.body_case()) {
     case wire::LinkMessage::kChunk:
       return limits::kMaxChunkBytes;
+    case wire::LinkMessage::kPadding:
+      return limits::kMaxPaddingBytes;
     case wire::LinkMessage::kSlab:
       return limits::kSlabBytes;
     case wire::LinkMessage::kTable:

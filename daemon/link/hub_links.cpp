@@ -160,6 +160,8 @@ LinkTuning TlsLinkHub::Impl::tuning_for(const wire::Hello& peer) const {
                     .stripe_unsent = options_.stripe_unsent_bytes,
                     .control_unsent = options_.control_unsent_bytes,
                     .wmem_max = wmem_max_,
+                    // Where somebody bounds what goes out, nothing goes that is not needed. A trainer takes no chunks.
+                    .warm_up = is_wan(peer) && !peer.trainer() && options_.wan_rate_bits == 0,
                     .max_control_queue = options_.max_control_queue,
                     .max_stripe_queue = options_.max_stripe_queue};
 }

@@ -48,6 +48,7 @@ void Link::add_stripe(std::shared_ptr<Connection> stripe) {
   stripe->set_proven();
   set_unsent(*stripe, 0);
   if (!congestion_.empty()) set_congestion(stripe->socket_handle(), congestion_.c_str());
+  if (tuning_.warm_up) warm_up_.begin(stripe.get());
   stripes_.push_back(std::move(stripe));
   stripes_.back()->wake();
   tune_congestion();
@@ -83,7 +84,10 @@ void Link::wake_stripes() {
 
 std::optional<Outgoing> Link::next(Connection& connection) {
   if (&connection == control_.get()) return std::nullopt;
-  return queue_.pop();
+  if (auto item = queue_.pop()) return item;
+  auto padding = warm_up_.next(&connection);
+  if (padding) backlog_ += padding->size();
+  return padding;
 }
 
 std::size_t Link::allowance(Connection&) {
@@ -118,6 +122,7 @@ void Link::received(Connection& connection, Frame frame) {
     if (first) send_heartbeat();  // its echo gives the peer a round trip at once
     return;
   }
+  if (message->has_padding()) return;
   if (message->has_goodbye()) {
     return broken(fail(ErrorCode::interrupted, "node " + peer().short_hex() + " closed the link: " +
                                                    printable(message->goodbye().reason())));

@@ -18,6 +18,7 @@
 #include "daemon/link/link_hub.h"
 #include "daemon/link/rate_meter.h"
 #include "daemon/link/tuning.h"
+#include "daemon/link/warm_up.h"
 
 namespace p2pw {
 
@@ -34,6 +35,7 @@ struct LinkTuning {
   std::uint32_t stripe_unsent = 0;  // TCP_NOTSENT_LOWAT of stripes; 0 = unsent_for() their rate
   std::uint32_t control_unsent = 0;
   std::uint64_t wmem_max = 0;
+  bool warm_up = false;  // see WarmUp
   std::size_t max_control_queue = 0;
   std::size_t max_stripe_queue = 0;
 };
@@ -115,6 +117,7 @@ class Link final : public Connection::User {
 
   SendQueue queue_;            // of chunks and other bulk
   std::uint64_t backlog_ = 0;  // bytes handed over and not yet written
+  WarmUp warm_up_;
   ClockSync clock_;
   RateMeter meter_;
   std::uint64_t kernel_rate_bits_ = 0;

@@ -2,6 +2,7 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "daemon/link/enrol_client.h"
+#include "daemon/link/warm_up.h"
 #include "tests/daemon/link_hostile.h"
 
 namespace p2pw::testing {
@@ -51,6 +52,51 @@ TEST_F(LinkHubTest, ComesUpOnBothSidesAndCarriesMessages) {
   EXPECT_EQ(b.handler.messages[0].peer, a.key());
   EXPECT_TRUE(a.hub->last_heard(b.key()).has_value());
   EXPECT_EQ(a.hub->links(), std::vector{b.key()});
+}
+
+// It may arrive in the same read as the answer that proves the peer.
+TEST_F(LinkHubTest, MuchThatComesRightBehindTheProofIsNotTooMuch) {
+  constexpr int kMessages = 16;
+  TestNode a, b;
+  start(a);
+  start(b);
+  b.handler.on_up = [&](const NodeKey& key) {
+    for (int i = 0; i < kMessages; ++i) b.hub->send(key, note(std::string(8000, 'x')));
+  };
+  link(a, b);
+  ASSERT_TRUE(until([&] { return a.handler.messages.size() == kMessages; }));
+  EXPECT_EQ(a.handler.downs, 0);
+}
+
+TEST_F(LinkHubTest, StripesToAnotherRegionAreWarmedAndOthersAreNot) {
+  TestNode far, near, trainer;
+  start(far, "eu");
+  start(near, "eu");
+  LinkHubOptions home = options(trainer, "us");
+  home.hello.set_trainer(true);
+  start(trainer, std::move(home));
+  link(far, trainer);
+  link(far, near);
+  constexpr std::uint64_t all = kDefaultStripes * WarmUp::kBytes;
+  ASSERT_TRUE(until([&] { return far.hub->stats(trainer.key())->control_received > all; }));
+  // Chunks still pass, and padding reaches nobody.
+  const auto some = std::make_shared<const Bytes>(1000);
+  ASSERT_TRUE(until([&] { return far.hub->send_chunk(near.key(), chunk('x', 0), some); }));
+  ASSERT_TRUE(until([&] { return !near.handler.messages.empty(); }));
+  EXPECT_TRUE(far.handler.messages.empty());
+  EXPECT_LT(near.hub->stats(far.key())->control_received, WarmUp::kBytes);
+  EXPECT_LT(trainer.hub->stats(far.key())->control_received, WarmUp::kBytes) << "a trainer takes no chunks";
+}
+
+TEST_F(LinkHubTest, WarmingUpIsOneMessageAfterTheOtherAndEnds) {
+  WarmUp warm;
+  const int one = 0, other = 0;
+  EXPECT_FALSE(warm.next(&one));
+  warm.begin(&one);
+  std::size_t bytes = 0;
+  while (auto item = warm.next(&one)) bytes += item->payload_size();
+  EXPECT_EQ(bytes, WarmUp::kBytes);
+  EXPECT_FALSE(warm.next(&other));
 }
 
 TEST_F(LinkHubTest, MeasuresRoundTripAndClock) {
