@@ -17,7 +17,6 @@
 namespace p2pw {
 namespace {
 
-
 struct Options {
   std::string directory, channel, kind = "auto", key, wait_active, watch, marker;
   double settle = 3;

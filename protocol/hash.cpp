@@ -4,22 +4,16 @@
 
 #include <bit>
 #include <cassert>
-#include <cstdio>
-#include <cstdlib>
 
 #include "protocol/limits.h"
+#include "protocol/must.h"
 
 namespace p2pw {
 namespace {
 
 constexpr std::size_t kLeafBytes = 16u << 10;
 
-// OpenSSL refuses only when it is out of memory or was built without SHA-256; neither leaves anything to do.
-void must(bool done) {
-  if (done) return;
-  std::fputs("p2pw: OpenSSL cannot compute SHA-256\n", stderr);
-  std::abort();
-}
+void must(bool done) { p2pw::must(done, "SHA-256"); }
 
 const EVP_MD* algorithm() {
   static EVP_MD* const fetched = EVP_MD_fetch(nullptr, "SHA256", nullptr);

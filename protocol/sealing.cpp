@@ -4,11 +4,10 @@
 #include <sodium.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 
 #include "protocol/crypto_init.h"
 #include "protocol/limits.h"
+#include "protocol/must.h"
 
 namespace p2pw {
 namespace {
@@ -71,12 +70,7 @@ Nonce nonce_of(BundleIndex bundle, FrameIndex frame) {
   return nonce;
 }
 
-// OpenSSL refuses only when it is out of memory or was built without the cipher; neither leaves anything to do.
-void must(bool done) {
-  if (done) return;
-  std::fputs("p2pw: OpenSSL cannot compute ChaCha20-Poly1305\n", stderr);
-  std::abort();
-}
+void must(bool done) { p2pw::must(done, "ChaCha20-Poly1305"); }
 
 // XChaCha20-Poly1305 as draft-irtf-cfrg-xchacha defines it: ChaCha20-Poly1305 under a subkey that HChaCha20 makes of the
 // key and the first 16 bytes of the nonce. The subkey is libsodium's; the bulk is OpenSSL's, which is more than twice as

@@ -1,5 +1,6 @@
-// Sealing of frames: XChaCha20-Poly1305 (subkeys by libsodium, bulk by OpenSSL). One key for each run of a version, derived from the fleet secret;
-// the nonce is the place of the frame; what the frame is for is authenticated with it, so a frame decodes nowhere else.
+// Sealing of frames: XChaCha20-Poly1305 (subkeys by libsodium, bulk by OpenSSL). One key for each run of a version, derived
+// from the fleet secret; the nonce is the place of the frame; what the frame is for is authenticated with it, so a frame
+// decodes nowhere else.
 #pragma once
 
 #include "protocol/ids.h"

@@ -29,8 +29,7 @@ bool Certifier::overtaken() const {
 }
 
 void Certifier::go_on() {
-  const bool hurry = overtaken();
-  WorkPool& pool = hurry ? pools_.hurry : pools_.idle;
+  WorkPool& pool = overtaken() ? pools_.hurry : pools_.idle;
   while (next_ < hashes_.size() && in_flight_ < pool.threads()) hash(next_++, pool);
   if (in_flight_ == 0) finish();
 }

@@ -1,7 +1,8 @@
 // Holds the active slot against the publisher's certificate. Nobody waits for that, so one slab after the other is hashed
 // on a thread that gives way to all others. But the slot is pinned meanwhile: once a newer version has become active, the
-// next rebuild waits for it, and what is left is hashed on all threads of the rebuild pool. When the root differs, somebody who has the right list of hashes (its root proves it) is asked for it; the
-// slabs that differ are named, and given up, so that the Rebuilder takes them anew.
+// next rebuild waits for it, and what is left is hashed on all threads of the rebuild pool. When the root differs, somebody
+// who has the right list of hashes (its root proves it) is asked for it; the slabs that differ are named, and given up, so
+// that the Rebuilder takes them anew.
 //
 //   idle -> hashing -> idle              every slab is what the publisher certified
 //   hashing -> asking -> idle            wrong slabs are known
@@ -34,7 +35,7 @@ class Certifier {
   };
 
   struct Pools {
-    WorkPool& idle;    // one thread that gives way
+    WorkPool& idle;  // one thread that gives way
     WorkPool& hurry;
   };
   Certifier(SlotPair& slots, Pools pools, Events events);

@@ -217,13 +217,13 @@ void Node::tick() {
   roster_->tick(steady_now());
   spread_->tick();
   if (!swarm_again_.empty()) add_failed_bundles();
-  if (const auto peer = pulls_.due(steady_now(), hub_->links())) want_all_records(*peer);
   for (auto& [channel, follower] : followers_) follower->tick();
   for (auto& [channel, mirror] : mirrors_) mirror->tick();
   for (auto& signer : head_signers_) signer->tick(wall_now());
   if (publisher_) publisher_->tick();
   if (ticks_ % 50 == 1) {
     check_clock();
+    if (const auto peer = pulls_.due(steady_now(), hub_->links())) want_all_records(*peer);
     useless_records_.forget_quiet(steady_now());
     record_requests_.forget_quiet(steady_now());
     for (auto& [channel, follower] : followers_) state_changed(channel);

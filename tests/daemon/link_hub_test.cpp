@@ -88,17 +88,6 @@ TEST_F(LinkHubTest, StripesToAnotherRegionAreWarmedAndOthersAreNot) {
   EXPECT_LT(trainer.hub->stats(far.key())->control_received, WarmUp::kBytes) << "a trainer takes no chunks";
 }
 
-TEST_F(LinkHubTest, WarmingUpIsOneMessageAfterTheOtherAndEnds) {
-  WarmUp warm;
-  const int one = 0, other = 0;
-  EXPECT_FALSE(warm.next(&one));
-  warm.begin(&one);
-  std::size_t bytes = 0;
-  while (auto item = warm.next(&one)) bytes += item->payload_size();
-  EXPECT_EQ(bytes, WarmUp::kBytes);
-  EXPECT_FALSE(warm.next(&other));
-}
-
 TEST_F(LinkHubTest, MeasuresRoundTripAndClock) {
   TestNode a, b;
   start(a);

@@ -9,6 +9,7 @@
 #include "daemon/link/rate_meter.h"
 #include "daemon/link/send_queue.h"
 #include "daemon/link/tuning.h"
+#include "daemon/link/warm_up.h"
 
 namespace p2pw {
 namespace {
@@ -96,6 +97,17 @@ TEST(LinkTuning, StripesFollowRateRoundTripAndBuffers) {
   EXPECT_EQ(stripes_for(500'000'000, 145ms, 4 << 20), 4u);
   EXPECT_EQ(stripes_for(500'000'000, 145ms, 64 << 20), 1u);
   EXPECT_EQ(stripes_for(~0ull, 10s, 4096), kMaxStripes);
+}
+
+TEST(WarmUp, WarmingUpIsOneMessageAfterTheOtherAndEnds) {
+  WarmUp warm;
+  const int one = 0, other = 0;
+  EXPECT_FALSE(warm.next(&one));
+  warm.begin(&one);
+  std::size_t bytes = 0;
+  while (auto item = warm.next(&one)) bytes += item->payload_size();
+  EXPECT_EQ(bytes, WarmUp::kBytes);
+  EXPECT_FALSE(warm.next(&other));
 }
 
 TEST(LinkTuning, CongestionControlFollowsThePath) {
