@@ -2,11 +2,29 @@
 
 namespace p2pw {
 
-SlotPair::SlotPair(FileSystem& files, SlotPlaces places) : files_(files), places_(std::move(places)) {
+struct SlotPair::Pins {
+  std::mutex mutex;
+  std::size_t counts[2] = {0, 0};
+  std::function<void()> tell;
+
+  void let_go(SlotName name) {
+    std::lock_guard lock(mutex);
+    if (--counts[static_cast<std::size_t>(name)] == 0 && tell) tell();
+  }
+};
+
+SlotPair::SlotPair(FileSystem& files, SlotPlaces places)
+    : files_(files), places_(std::move(places)), pins_(std::make_shared<Pins>()) {
   if (places_.a.empty()) places_.a = places_.channel / "slots" / "a";
   if (places_.b.empty()) places_.b = places_.channel / "slots" / "b";
   bytes_ = std::make_shared<ByteStore>(files_, places_.channel / "bytes");
-  for (std::shared_ptr<int>& count : pins_) count = std::make_shared<int>(0);
+}
+
+SlotPair::~SlotPair() { on_unpinned(nullptr); }
+
+void SlotPair::on_unpinned(std::function<void()> tell) {
+  std::lock_guard lock(pins_->mutex);
+  pins_->tell = std::move(tell);
 }
 
 Result<std::unique_ptr<SlotPair>> SlotPair::open(FileSystem& files, SlotPlaces places) {
@@ -186,16 +204,19 @@ SlotPin SlotPair::pin_standby() {
 }
 
 SlotPin SlotPair::pin(SlotName name) {
-  std::shared_ptr<int>& count = pins_[static_cast<std::size_t>(name)];
-  // The pin shares the slot's ownership and, through its deleter, the count.
-  return SlotPin(slot(name).get(), [slot = slot(name), count](const Slot*) {});
+  {
+    std::lock_guard lock(pins_->mutex);
+    ++pins_->counts[static_cast<std::size_t>(name)];
+  }
+  // The pin shares the slot's ownership through its deleter.
+  return SlotPin(slot(name).get(), [slot = slot(name), pins = pins_, name](const Slot*) { pins->let_go(name); });
 }
 
 bool SlotPair::standby_free() const {
   std::shared_ptr<Slot> slot = standby();
   std::lock_guard lock(mutex_);
-  bool pinned = pins_[static_cast<std::size_t>(slot->name())].use_count() > 1;
-  return !held_ && !reserved_ && !unsettled_ && !pinned;
+  std::lock_guard pins_lock(pins_->mutex);
+  return !held_ && !reserved_ && !unsettled_ && pins_->counts[static_cast<std::size_t>(slot->name())] == 0;
 }
 
 }  // namespace p2pw

@@ -18,6 +18,8 @@
 // not wait.
 #pragma once
 
+#include <functional>
+
 #include "chunker/slot.h"
 
 namespace p2pw {
@@ -33,6 +35,7 @@ using SlotPin = std::shared_ptr<const Slot>;
 
 class SlotPair {
  public:
+  ~SlotPair();
   // Also removes a `current` that names a slot which is not whole (its folder was lost or damaged). Errors: io, no_space.
   static Result<std::unique_ptr<SlotPair>> open(FileSystem& files, SlotPlaces places);
 
@@ -66,6 +69,9 @@ class SlotPair {
   SlotPin pin_standby();
   // The standby may be patched: neither held, pinned, nor possibly named by `current`.
   bool standby_free() const;
+  // `tell` is called whenever the last pin of a slot is gone, on the thread that let go of it: it must only post. Not after
+  // the pair's end.
+  void on_unpinned(std::function<void()> tell);
 
  private:
   SlotPair(FileSystem& files, SlotPlaces places);
@@ -84,7 +90,8 @@ class SlotPair {
   bool can_switch_back_ = false;
   bool held_ = false, reserved_ = false;
   bool unsettled_ = false;  // a switch failed half-way: `current` may name either slot
-  std::shared_ptr<int> pins_[2];
+  struct Pins;  // outlives the pair with the last pin
+  std::shared_ptr<Pins> pins_;
 };
 
 }  // namespace p2pw

@@ -124,7 +124,6 @@ void Certifier::rest() {
   certificate_.reset();
   hashes_.clear();
   pin_.reset();
-  events_.unpinned();
 }
 
 std::shared_ptr<const Bytes> Certifier::certified_list(Version version) const {

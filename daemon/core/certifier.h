@@ -31,7 +31,6 @@ class Certifier {
     std::function<void(Version)> ask;  // for the list of hashes, whoever may have it
     // The active slot's slabs that are not what was certified. They have been given up.
     std::function<void(Version, const std::vector<SlabId>& wrong)> failed;
-    std::function<void()> unpinned;
   };
 
   struct Pools {

@@ -407,7 +407,6 @@ void Follower::open_certifier() {
     for (const NodeKey& peer : host_.all_links()) host_.send_to(peer, message, nullptr, false);
   };
   events.failed = [this](Version version, const std::vector<SlabId>& wrong) { certificate_failed(version, wrong); };
-  events.unpinned = [this] { rebuilder_->slots_changed(); };
   certifier_ = std::make_unique<Certifier>(*slots_, Certifier::Pools{pools_.idle, pools_.work}, std::move(events));
 }
 

@@ -183,7 +183,6 @@ class Follower : private RebuildEvents, private ActivationEvents {
   // Who reads the active slot found this slab not to be what its version says. Looked at, and mended if that
   // is so.
   void doubt_active(SlabId slab);
-  void slots_unpinned() { rebuilder_->slots_changed(); }
 
   Version version_sealed() const;
   SealHash sealed_hash() const;  // of version_sealed(); zero for none

@@ -29,8 +29,7 @@ void Follower::doubt_active(SlabId slab) {
       [this, weak = std::weak_ptr<int>(alive_), version = pin->version(),
        index = slab.index()](std::pair<bool, bool> damaged) {
         if (weak.expired()) return;
-        if (damaged.first && version_current() == version) return active_is_damaged(index, damaged.second);
-        rebuilder_->slots_changed();  // it may have waited for the pin
+        if (damaged.first && version_current() == version) active_is_damaged(index, damaged.second);
       });
 }
 

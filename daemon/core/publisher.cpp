@@ -173,7 +173,6 @@ Status Publisher::record(Session& session, const wire::PublishMessage& message) 
     if (const Run* run = log.run(*session.run); run && run->state() == RunState::sealed) {
       session.state = State::sealed;
       session.pin.reset();
-      session.follower->slots_unpinned();
     }
   }
   return {};
@@ -206,7 +205,6 @@ void Publisher::publish_closed(const PublishSessionPtr& connection) {
   Session session = std::move(it->second);
   sessions_.erase(it);
   session.pin.reset();
-  session.follower->slots_unpinned();
   if (session.run && session.state == State::keyed) {
     spdlog::info("channel {}: seed ended before it sealed version {}, which is dead",
                  session.follower->channel().str(), session.version.value());

@@ -4,6 +4,15 @@
 
 namespace p2pw {
 
+Rebuilder::Impl::Impl(SlotPair& slots, WorkPool& pool, RebuildEvents& events)
+    : slots_(slots), pool_(pool), events_(events) {
+  slots_.on_unpinned([this, post = pool.executor(), alive = std::weak_ptr<int>(alive_)] {
+    post([this, alive] {
+      if (!alive.expired() && sweep_ == nullptr) slots_changed();
+    });
+  });
+}
+
 const RunPtr* Rebuilder::Impl::find(const RunId& id) const {
   auto found = runs_.find(id);
   return found == runs_.end() ? nullptr : &found->second;

@@ -88,7 +88,7 @@ class Rebuilder {
   // Dead or no longer wanted: forgets it and undoes what it did to the standby.
   void drop_run(const RunId& run);
 
-  // The slots have changed places, or the standby was released or unpinned: go on.
+  // The slots have changed places, or the standby was released: go on. (That it was unpinned is seen here.)
   void slots_changed();
   // After rebuild_blocked(), lost slabs or a damaged bundle: try again (a timer, or room on the disk).
   void retry();

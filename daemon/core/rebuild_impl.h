@@ -17,7 +17,9 @@ using RunPtr = std::shared_ptr<RebuildRun>;
 
 class Rebuilder::Impl {
  public:
-  Impl(SlotPair& slots, WorkPool& pool, RebuildEvents& events) : slots_(slots), pool_(pool), events_(events) {}
+  Impl(SlotPair& slots, WorkPool& pool, RebuildEvents& events);
+  ~Impl() { slots_.on_unpinned(nullptr); }
+  Impl(const Impl&) = delete;
 
   // What is under way with the sweep as a whole; slab tasks run only in `working`.
   enum class Stage : std::uint8_t { idle, opening, working, finishing };

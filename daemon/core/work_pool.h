@@ -41,6 +41,7 @@ class WorkPool {
     });
   }
 
+  const Executor& executor() const { return executor_; }
   unsigned threads() const { return static_cast<unsigned>(threads_.size()); }
 
  private:

@@ -94,11 +94,28 @@ TEST_F(SlotPairTest, PinKeepsASlotFromBeingPatchedAcrossASwitch) {
   EXPECT_TRUE(pair_->standby_free()) << "the other slot is free to be patched";
   ASSERT_TRUE(pair_->switch_to(stage({v1_, v2_})));
   pair_->release();
+  int told = 0;
+  pair_->on_unpinned([&] { ++told; });
   EXPECT_FALSE(pair_->standby_free());
   pin.reset();
   EXPECT_FALSE(pair_->standby_free());
+  EXPECT_EQ(told, 0);
   second_pin.reset();
   EXPECT_TRUE(pair_->standby_free());
+  EXPECT_EQ(told, 1);
+}
+
+TEST_F(SlotPairTest, APinThatOutlivesThePairTellsNobody) {
+  ASSERT_TRUE(pair_->switch_to(stage({v1_})));
+  int told = 0;
+  pair_->on_unpinned([&] { ++told; });
+  SlotPin pin = pair_->pin_active();
+  // A weak reference keeps the memory of a pin, not the pin.
+  std::weak_ptr<const Slot> weak = pair_->pin_active();
+  EXPECT_EQ(told, 0);
+  pair_ = nullptr;
+  pin.reset();
+  EXPECT_EQ(told, 0);
 }
 
 TEST_F(SlotPairTest, CurrentThatNamesADamagedSlotIsRemoved) {

@@ -33,7 +33,6 @@ class CertifierTest : public ::testing::Test {
       wrong_ = wrong;
       node_.rebuilder->slots_changed();
     };
-    events.unpinned = [this] { node_.rebuilder->slots_changed(); };
     certifier_ = std::make_unique<Certifier>(*node_.slots, Certifier::Pools{idle_, hurry_}, std::move(events));
   }
   // The same wrong bytes in both slots, under a digest that everybody takes for good: what a neighbour achieves that makes
