@@ -153,6 +153,7 @@ class Follower : private RebuildEvents, private ActivationEvents {
 
   // Slabs, tables and pins of neighbours; true when it was one.
   bool exchange_message(const NodeKey& peer, const wire::LinkMessage& message, Bytes& payload);
+  void peer_up(const NodeKey& peer) { exchange_->peer_up(peer); }
   void peer_lost(const NodeKey& peer) { exchange_->peer_lost(peer); }
   // What retention says of every run whose bundles lie here; `drop` also does it.
   struct Kept {

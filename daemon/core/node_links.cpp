@@ -43,6 +43,7 @@ void Node::link_up(const NodeKey& peer, const wire::Hello& hello) {
   // Whoever is new here hears how far everybody is.
   send_states(true);
   spread_->peer_up(peer);
+  for (auto& [channel, follower] : followers_) follower->peer_up(peer);
 }
 
 void Node::link_down(const NodeKey& peer, const Error& reason) {

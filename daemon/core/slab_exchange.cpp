@@ -180,7 +180,7 @@ void SlabExchange::look_for_another_way(SteadyTime now) {
 void SlabExchange::staged() {
   if (pinned_at_) {
     pinned_at_.reset();
-    say_pin(kNothingNeeded);
+    say_pin(kNothingNeeded, world_.links());
   }
   join_.stop();
   offered_ = anew_ = false;
@@ -280,17 +280,27 @@ std::optional<NodeKey> SlabExchange::giver_of(std::uint32_t slab) const {
   return origin->second;
 }
 
+// It may hold what this node counts on.
+void SlabExchange::peer_up(const NodeKey& peer) {
+  if (pinned_at_) say_pin(pinned_above().value(), {peer});
+}
+
 void SlabExchange::peer_lost(const NodeKey& peer) {
   server_.peer_lost(peer);
   fetch_.peer_lost(peer);
   join_.peer_lost(peer);
 }
 
-void SlabExchange::say_pin(std::uint64_t above) {
+void SlabExchange::say_pin(std::uint64_t above, const std::vector<NodeKey>& to) {
   wire::LinkMessage message;
   message.mutable_lineage_pin()->set_channel(log_.verifier().channel().str());
   message.mutable_lineage_pin()->set_above(above);
-  for (const NodeKey& peer : world_.links()) world_.send(peer, message, nullptr, false);
+  for (const NodeKey& peer : to) world_.send(peer, message, nullptr, false);
+}
+
+Version SlabExchange::pinned_above() const {
+  if (join_.state() == Join::State::offered) return join_.offer()->version;
+  return lineage_.empty() ? base() : lineage_start_;
 }
 
 // While this node copies or fetches a lineage, nobody drops what it still needs.
@@ -299,8 +309,7 @@ void SlabExchange::send_pin(SteadyTime now) {
   if (!offered && lineage_.empty() && !(by_deltas_ && behind() > kFarBehind)) return;
   if (pinned_at_ && now - *pinned_at_ < kPinEvery) return;
   pinned_at_ = now;
-  Version above = offered ? join_.offer()->version : lineage_.empty() ? base() : lineage_start_;
-  say_pin(above.value());
+  say_pin(pinned_above().value(), world_.links());
 }
 
 std::vector<Need> SlabExchange::pins(SteadyTime now) const {

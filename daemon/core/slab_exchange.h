@@ -45,6 +45,7 @@ class SlabExchange {
   void slab_lost(const RebuildEvents::LostSlab& lost, SteadyTime now);
   void slab_mended(std::uint32_t slab);
   void staged();  // whatever was to be copied is there
+  void peer_up(const NodeKey& peer);
   void peer_lost(const NodeKey& peer);
   void tick(SteadyTime now);
 
@@ -84,7 +85,8 @@ class SlabExchange {
   void pass_over_others();
   void slab(const NodeKey& from, const wire::SlabData& data, Bytes payload, SteadyTime now);
   void send_pin(SteadyTime now);
-  void say_pin(std::uint64_t above);
+  void say_pin(std::uint64_t above, const std::vector<NodeKey>& to);
+  Version pinned_above() const;
 
   const ChannelLog& log_;
   SlotPair& slots_;

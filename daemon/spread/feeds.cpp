@@ -275,6 +275,8 @@ void Feeds::forget(const BundleId& bundle) {
     RegionFeeds& region = regions_.at(r);
     if (!feed->in_flight.empty()) world_.cut_queue(feed->lease.holder, bundle);
     region.lose(*feed);
+    // Whoever waits for the rest of it would take the silence for a stall.
+    if (feed->promised()) world_.send(feed->lease.holder, unknown_message(bundle));
     region.open.erase(RegionFeeds::Order::of(facts_.at(bundle)));
     region.feeds.erase(RegionFeeds::Order::of(facts_.at(bundle)));
   }

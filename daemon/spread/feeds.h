@@ -45,7 +45,7 @@ class Feeds {
 
   void peer_lost(const NodeKey& peer);  // link down, suspect or gone
   void peer_back(const NodeKey& peer);
-  void forget(const BundleId& bundle);
+  void forget(const BundleId& bundle);  // gateways that wait for more of it are told
   void tick();  // stalls, feeds without a gateway
 
   bool feeding(const BundleId& bundle, const Region& region) const;

@@ -188,7 +188,15 @@ void Intake::refused(const NodeKey& from, const BundleId& bundle, const Lease& o
   auto it = entries_.find(bundle);
   if (it == entries_.end()) return;
   Entry& entry = it->second;
-  if (entry.state != State::asking || entry.upstream != from) return;
+  if (unknown && entry.feeding == from) entry.feeding.reset();
+  if (unknown && entry.offered == from) entry.offered.reset();
+  if (entry.upstream != from) return;
+  if (unknown && entry.state == State::receiving) {
+    entry.tried.insert(from);
+    begin(entry, entry.epoch.next());
+    return;
+  }
+  if (entry.state != State::asking) return;
   if (!unknown) {
     for (const Member& m : world_.members()) {
       bool live_holder = m.key == other.holder && m.region == world_.self().region && !m.suspect;

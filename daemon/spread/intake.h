@@ -39,6 +39,7 @@ class Intake {
 
   // Messages. `from` is of another region for grant and refuse, of this region for announce and have.
   void granted(const NodeKey& from, const BundleId& bundle, Epoch epoch, bool fresh);
+  // `unknown`: the upstream does not hold it, or has dropped it while it was feeding it.
   void refused(const NodeKey& from, const BundleId& bundle, const Lease& other, bool unknown);
   // The upstream wants another node of this region to go on: lets go, and says so.
   void recalled(const NodeKey& from, const BundleId& bundle);

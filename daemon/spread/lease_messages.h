@@ -16,6 +16,14 @@ inline wire::LinkMessage refuse_message(const BundleId& bundle, const Lease& lea
   return m;
 }
 
+// From an upstream: it does not hold the bundle, or no longer.
+inline wire::LinkMessage unknown_message(const BundleId& bundle) {
+  wire::LinkMessage m;
+  m.mutable_lease_refuse()->set_bundle(std::string(bundle.text()));
+  m.mutable_lease_refuse()->set_unknown(true);
+  return m;
+}
+
 // From a region, of an offer, or to whoever feeds it: another one serves it. `unwanted`: this node has no use for the bundle.
 inline wire::LinkMessage decline_message(const BundleId& bundle, const Lease& served_by, bool unwanted) {
   wire::LinkMessage m = refuse_message(bundle, served_by);

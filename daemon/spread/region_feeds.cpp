@@ -38,6 +38,10 @@ const char* Feed::name_of(State state) {
   return "";
 }
 
+bool Feed::promised() const {
+  return state == State::waiting || state == State::flowing || state == State::draining || state == State::recalled;
+}
+
 ChunkSet Feed::sendable() const {
   ChunkSet chunks = wanted;
   chunks &= held;

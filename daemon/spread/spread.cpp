@@ -134,10 +134,7 @@ void Spread::lease_asked(const Member& from, const wire::LeaseAsk& ask) {
   bool mine = from.region == world_.self().region && !world_.self().trainer;
   if (it == bundles_.end() || mine || from.trainer ||
       (it->second.held.none() && !intake_.holder(*bundle))) {
-    wire::LinkMessage m;
-    m.mutable_lease_refuse()->set_bundle(ask.bundle());
-    m.mutable_lease_refuse()->set_unknown(true);
-    world_.send(from.key, m);
+    world_.send(from.key, unknown_message(*bundle));
     return;
   }
   Entry& entry = it->second;
@@ -191,6 +188,7 @@ bool Spread::message(const Member& from, const wire::LinkMessage& message) {
       } else if (refuse.recall()) {
         if (!regional) intake_.recalled(from.key, *bundle);
       } else {
+        if (refuse.unknown()) offers_.erase({*bundle, from.key});
         auto holder = NodeKey::from(refuse.holder()).value_or(NodeKey{});
         intake_.refused(from.key, *bundle, {holder, Epoch(refuse.epoch())}, refuse.unknown());
       }

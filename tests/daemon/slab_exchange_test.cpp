@@ -230,6 +230,21 @@ TEST_F(EmptyRegionTest, NothingIsDecidedWhileItLooksForNeighboursAndThenTheNewes
   EXPECT_TRUE(until_active(Version(4)));
 }
 
+// A link that comes up after the decision: its end would drop what is counted on.
+TEST_F(EmptyRegionTest, WhoIsLinkedLaterHearsWhatIsCountedOnToo) {
+  publish();
+  hear(Version(1), Version(4));
+  exchange->peer_up(peer(1));
+  EXPECT_TRUE(sent.empty()) << "nothing is counted on yet";
+  pass(2s);
+  ASSERT_TRUE(said("takes an anchor"));
+  sent.clear();
+  exchange->peer_up(peer(2));
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].first, peer(2));
+  EXPECT_EQ(sent[0].second.lineage_pin().above(), 2u);  // the anchor of version 3 and what follows
+}
+
 // It is longer on its way than until the next one is made.
 TEST_F(EmptyRegionTest, AnAnchorThatIsMadeMeanwhileDoesNotStopTheOneThatComes) {
   publish();

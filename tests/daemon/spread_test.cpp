@@ -320,6 +320,33 @@ TEST(Spread, WhatARegionHasDroppedComesAgainForALateNode) {
   EXPECT_DOUBLE_EQ(sim.copies_into("r1"), 2.0);
 }
 
+// Its retention has its own clock. The region must not wait for it as for somebody who has stopped.
+TEST(Spread, AnUpstreamThatDropsWhatItFeedsIsNotWaitedFor) {
+  TwoRegions w;
+  w.sim.access("r3", 200e6, 20ms);
+  w.publish(4, 128);
+  ASSERT_TRUE(w.sim.run_until([&] { return w.complete(); }, 60s));
+  auto relays = [&](const std::function<void(SpreadSim::Node&)>& each) {
+    for (auto& node : w.sim.nodes()) {
+      if (node->region() == "r1" || node->region() == "r2") each(*node);
+    }
+  };
+  for (int i = 0; i < 3; ++i) w.sim.add_node("r3");
+  auto relayed = [&] {
+    bool some = false;
+    relays([&](SpreadSim::Node& node) { some = some || node.spread.feeds().busy(); });
+    return some && w.held_share("r3") > 0.3;
+  };
+  ASSERT_TRUE(w.sim.run_until(relayed, 10s));
+  relays([&](SpreadSim::Node& node) {
+    for (const BundleId& bundle : w.bundles) node.spread.forget(bundle);
+  });
+  EXPECT_TRUE(w.sim.run_until([&] { return w.held_share("r3") == 1.0; }, 8s));
+  EXPECT_EQ(w.sim.stalls(), 0u);
+  // What was on its way counts for nothing.
+  EXPECT_LE(w.sim.copies_into("r3"), 1.25);
+}
+
 // Regions without anything and without a trainer, and shared storage that has it all. `mirrors` says of each
 // node of a region whether it may read that.
 struct EmptyRegions {
