@@ -170,7 +170,7 @@ class Slot {
 
   // A slab in memory, either as it lies in the file or in a buffer, and where on its chain it is.
   struct Walk;
-  Status open_walk(Walk& walk, std::uint32_t tensor_slab);
+  Status open_walk(Walk& walk, std::uint32_t tensor_slab, bool mapped = true);
   Status load(Walk& walk, SlabScratch& scratch);
   Status find_place(Walk& walk, const SlabChain& chain, SlabScratch& scratch);
   Result<Applied> walk_chain(Walk& walk, const SlabChain& chain, SlabScratch& scratch);

@@ -99,10 +99,11 @@ Status Slot::store(Walk& walk, const Digest& digest) {
   return {};
 }
 
-Status Slot::open_walk(Walk& walk, std::uint32_t tensor_slab) {
+Status Slot::open_walk(Walk& walk, std::uint32_t tensor_slab, bool mapped) {
   walk.index = tensor_slab;
   P2PW_TRY(walk.slab, slab_at(tensor_slab));
   P2PW_TRY(walk.file, contents_.open(path_of(*walk.slab)));
+  if (!mapped) return {};
   std::span<std::byte> map = walk.file->map();
   walk.mapped = map.size() >= walk.slab->offset + walk.slab->length;
   if (walk.mapped) walk.bytes = map.subspan(walk.slab->offset, walk.slab->length);
@@ -110,8 +111,9 @@ Status Slot::open_walk(Walk& walk, std::uint32_t tensor_slab) {
 }
 
 Result<Applied> Slot::apply(std::uint32_t tensor_slab, const SlabChain& chain, SlabScratch& scratch) {
+  // What is made from nothing goes into new pages: written, they are neither cleared first nor mapped one by one.
   Walk walk;
-  P2PW_CHECK(open_walk(walk, tensor_slab));
+  P2PW_CHECK(open_walk(walk, tensor_slab, chain.parent.has_value()));
   P2PW_CHECK(find_place(walk, chain, scratch));
   Applied applied;
   if (!walk.found) {
