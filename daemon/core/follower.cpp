@@ -304,15 +304,21 @@ Status Follower::open_bundle(const BundleId& id, ByteView meta) {
   return {};
 }
 
-void Follower::store_chunk(const BundleId& bundle, ChunkIndex chunk, Bytes payload, const NodeKey* from, Epoch epoch) {
+void Follower::store_chunk(const BundleId& bundle, ChunkIndex chunk, Bytes payload, const NodeKey* from, Epoch epoch,
+                           std::function<void()> done) {
   auto stored = bundles_.find(bundle);
-  if (!stored) return;
+  if (!stored) {
+    if (done) done();
+    return;
+  }
   auto bytes = std::make_shared<Bytes>(std::move(payload));
   std::optional<NodeKey> sender;
   if (from) sender = *from;
   pools_.puts.run([file = stored->file, chunk, bytes] { return file->put(chunk, *bytes); },
-            [this, weak = std::weak_ptr<int>(alive_), bundle, chunk, sender, epoch, bytes](Status put) {
+            [this, weak = std::weak_ptr<int>(alive_), bundle, chunk, sender, epoch, bytes,
+             done = std::move(done)](Status put) {
               if (weak.expired()) return;
+              if (done) done();
               if (put.ok()) {
                 host_.chunk_stored(bundle, chunk, sender ? &*sender : nullptr, epoch, bytes);
                 chunk_is_here(bundle, chunk);

@@ -113,7 +113,9 @@ class Follower : private RebuildEvents, private ActivationEvents {
   // See SpreadWorld.
   bool unwanted(const BundleId& bundle) const;
   // A chunk of a known bundle that the spreading wants: hashed and written on its pool, then reported to the host.
-  void store_chunk(const BundleId& bundle, ChunkIndex chunk, Bytes payload, const NodeKey* from, Epoch epoch);
+  // `done`: it is stored, or could not be.
+  void store_chunk(const BundleId& bundle, ChunkIndex chunk, Bytes payload, const NodeKey* from, Epoch epoch,
+                   std::function<void()> done = {});
   // A neighbour's chunk, checked and written by the swarm.
   void swarm_chunk(const BundleId& bundle, ChunkIndex chunk);
   // A chunk that is here turned out to be something else: looks at the whole file, and fetches what is missing.

@@ -193,7 +193,12 @@ Status Publisher::bundle(Session& session, const wire::PublishMessage& message, 
   for (std::uint32_t i = 0; i < stored->record.chunk_count(); ++i) {
     std::size_t size = stored->record.chunk_used(ChunkIndex(i));
     auto begin = payload.begin() + static_cast<std::ptrdiff_t>(at);
-    follower.store_chunk(id, ChunkIndex(i), Bytes(begin, begin + static_cast<std::ptrdiff_t>(size)), nullptr, Epoch());
+    if (session.window->taken(size)) session.connection->pause();
+    auto done = [window = session.window, connection = session.connection, size] {
+      if (window->stored(size)) connection->resume();
+    };
+    follower.store_chunk(id, ChunkIndex(i), Bytes(begin, begin + static_cast<std::ptrdiff_t>(size)), nullptr, Epoch(),
+                         std::move(done));
     at += size;
   }
   return {};

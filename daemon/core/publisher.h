@@ -10,6 +10,7 @@
 
 #include "daemon/core/follower.h"
 #include "daemon/core/publish_server.h"
+#include "daemon/core/store_window.h"
 
 namespace p2pw {
 
@@ -37,6 +38,7 @@ class Publisher : public PublishHost {
     SlotPin pin;
     std::optional<RunId> run;
     std::string last_progress;
+    std::shared_ptr<StoreWindow> window = std::make_shared<StoreWindow>();  // what is being stored may outlive the session
   };
 
   void open(const PublishSessionPtr& connection, const wire::PublishMessage& message);
