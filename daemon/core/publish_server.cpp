@@ -132,6 +132,7 @@ class LocalServer : public PublishServer {
   ~LocalServer() override {
     sessions_->host = nullptr;
     for (auto& session : sessions_->live) session->shut();
+    sessions_->live.clear();  // they hold what holds them
     boost::system::error_code ignored;
     acceptor_.close(ignored);
     unlink(path_.c_str());
