@@ -4,14 +4,9 @@
 #include <filesystem>
 
 #include "chunker/file_io.h"
+#include "protocol/limits.h"
 
 namespace p2pw {
-namespace {
-
-constexpr std::uint64_t kMaxKeyFile = 4096;
-
-}  // namespace
-
 void SharedProgress::at_least(std::uint64_t done) {
   std::lock_guard lock(mutex_);
   if (done <= done_) return;
@@ -24,7 +19,7 @@ Result<std::string> check_publisher(const DeltaFile& delta, const std::string& p
   std::string text = publisher;
   std::error_code ignored;
   if (std::filesystem::exists(publisher, ignored)) {
-    P2PW_TRY(Bytes file, read_file(publisher, kMaxKeyFile));
+    P2PW_TRY(Bytes file, read_file(publisher, limits::kMaxKeyFileBytes));
     text = as_text(file);
   }
   P2PW_TRY(VerifyingKey key, VerifyingKey::parse(text));
@@ -33,7 +28,7 @@ Result<std::string> check_publisher(const DeltaFile& delta, const std::string& p
 }
 
 Result<SigningKey> read_signing_key(const std::string& path) {
-  P2PW_TRY(Bytes file, read_file(path, kMaxKeyFile));
+  P2PW_TRY(Bytes file, read_file(path, limits::kMaxKeyFileBytes));
   auto key = SigningKey::parse(as_text(file));
   if (!key) return fail(key.error().code, path + ": " + key.error().message);
   return key;

@@ -15,14 +15,13 @@
 namespace p2pw::doctor {
 namespace {
 
-constexpr std::size_t kMaxKeyFile = 4096;
 constexpr std::uint64_t kLittleRoom = 2ull << 30;
 constexpr std::chrono::hours kRenewSoon{7 * 24};
 constexpr std::chrono::milliseconds kSlowSync{200};
 
 void check_key(const std::filesystem::path& file, const std::string& what, const std::string& when_missing,
                Findings& findings) {
-  auto text = read_secret_file(file, kMaxKeyFile);
+  auto text = read_secret_file(file, limits::kMaxKeyFileBytes);
   if (text) {
     auto key = SigningKey::parse(text.value());
     if (key) {

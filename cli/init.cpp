@@ -17,7 +17,6 @@ namespace {
 // Any address that a trainer's traffic would leave towards: documentation addresses are routed like the rest.
 constexpr const char* kSomewhere = "192.0.2.1";
 constexpr std::chrono::hours kTokenLifetime{1};
-constexpr std::size_t kMaxKeyFile = 4096;
 constexpr std::size_t kMaxEnrolments = 1u << 20;
 
 struct Options {
@@ -101,8 +100,7 @@ Status init(const Options& options, Console& console) {
   P2PW_CHECK(setup::check_place(config));
   std::filesystem::path key_file = publisher_key_path(config.file);
   if (!options.publisher_key.empty() && options.publisher_key != key_file) {
-    P2PW_TRY(std::string text, read_secret_file(options.publisher_key, kMaxKeyFile));
-    P2PW_TRY(SigningKey given, SigningKey::parse(text));
+    P2PW_TRY(SigningKey given, setup::read_publisher_key(options.publisher_key, "--publisher-key"));
     P2PW_CHECK(write_small_file(key_file, given.file(), 0600));
   }
   P2PW_TRY(SigningKey publisher, setup::load_or_make_key(key_file));

@@ -8,11 +8,10 @@
 #include "daemon/client/config_edit.h"
 #include "daemon/client/delegate.h"
 #include "daemon/client/files.h"
+#include "protocol/limits.h"
 
 namespace p2pw {
 namespace {
-
-constexpr std::size_t kMaxKeyFile = 4096;
 
 struct Options {
   std::string what, channel, accept;
@@ -39,7 +38,7 @@ Status fleet_secret(const Options& options, Console& console) {
 
 // The new key beside the old one, which stays as FILE.old; a crash leaves one of both in force.
 Result<SigningKey> replace_key(const std::filesystem::path& file) {
-  P2PW_TRY(std::string old, read_secret_file(file, kMaxKeyFile));
+  P2PW_TRY(std::string old, read_secret_file(file, limits::kMaxKeyFileBytes));
   P2PW_CHECK(write_small_file(file.string() + ".old", old, 0600));
   SigningKey key = SigningKey::generate();
   P2PW_CHECK(write_small_file(file, key.file(), 0600));
@@ -86,8 +85,7 @@ Result<std::string> make_publisher(ConfigText& text_of, const Config& config, co
     return fail(ErrorCode::usage, "publisher keys are made on the trainer; here: p2pw rotate publisher-key --accept LINE");
   }
   P2PW_TRY(const std::filesystem::path file, publisher_key_file(config, channel));
-  P2PW_TRY(std::string text, read_secret_file(file, kMaxKeyFile));
-  P2PW_TRY(SigningKey old, SigningKey::parse(text));
+  P2PW_TRY(SigningKey old, setup::read_publisher_key(file));
   P2PW_TRY(SigningKey key, replace_key(file));
   P2PW_CHECK(setup::give_to_caller(file));
   P2PW_CHECK(replace_publisher(text_of, config.paths(), old.verifying_key(), key));

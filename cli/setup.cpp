@@ -20,7 +20,6 @@
 namespace p2pw::setup {
 namespace {
 
-constexpr std::size_t kMaxKeyFile = 4096;
 constexpr const char* kDaemonUser = "p2pw";
 constexpr std::uint16_t kDashboardPort = 4712;
 
@@ -50,7 +49,7 @@ std::string name_of_local_end(int descriptor) {
 Result<SigningKey> load_or_make_key(const std::filesystem::path& file) {
   std::error_code ignored;
   if (std::filesystem::exists(file, ignored)) {
-    P2PW_TRY(std::string text, read_secret_file(file, kMaxKeyFile));
+    P2PW_TRY(std::string text, read_secret_file(file, limits::kMaxKeyFileBytes));
     auto key = SigningKey::parse(text);
     if (!key) return fail(key.error().code, file.string() + ": " + key.error().message);
     return key;
@@ -104,11 +103,11 @@ void add_dashboard(Config& config) {
 }
 
 Result<SigningKey> read_publisher_key(const std::filesystem::path& file, const std::string& option, const std::string& missing) {
-  auto text = read_secret_file(file, kMaxKeyFile);
+  auto text = read_secret_file(file, limits::kMaxKeyFileBytes);
   if (!text && text.error().code == ErrorCode::not_found && !missing.empty()) return fail(ErrorCode::not_found, missing);
   if (!text && text.error().message.ends_with(std::strerror(EACCES))) {
-    return fail(text.error().code, text.error().message + ": it is its owner's alone; use sudo, or give one that you may read "
-                                                          "with " + option);
+    const std::string other = option.empty() ? "" : ", or give one that you may read with " + option;
+    return fail(text.error().code, text.error().message + ": it is its owner's alone; use sudo" + other);
   }
   if (!text) return text.error();
   auto key = SigningKey::parse(*text);

@@ -37,6 +37,7 @@ inline constexpr std::uint64_t kMaxSideFileBytes = 4ull << 30;  // config, token
 inline constexpr std::size_t kMaxMembers = 100'000;             // of one fleet
 inline constexpr std::size_t kMaxTokenLength = 4096;
 inline constexpr std::size_t kMaxConfigBytes = 1u << 20;
+inline constexpr std::size_t kMaxKeyFileBytes = 4096;
 
 inline constexpr std::chrono::minutes kMaxClockCorrection{5};
 inline constexpr std::chrono::seconds kHeadLifetime{60};

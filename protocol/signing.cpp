@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "protocol/crypto_init.h"
+#include "protocol/limits.h"
 
 namespace p2pw {
 namespace {
@@ -13,7 +14,6 @@ constexpr std::string_view kPublicComment = "untrusted comment: minisign public 
 constexpr std::string_view kSecretComment = "untrusted comment: minisign secret key\n";
 constexpr std::string_view kSignatureComment = "untrusted comment: signature from p2pw secret key\n";
 constexpr std::string_view kTrustedComment = "trusted comment: ";
-constexpr std::size_t kMaxKeyFile = 4096;
 
 constexpr std::array<std::uint8_t, 2> kKeyAlgorithm = {'E', 'd'};
 constexpr std::array<std::uint8_t, 2> kHashedAlgorithm = {'E', 'D'};
@@ -87,7 +87,7 @@ std::array<std::uint8_t, 32> secret_check(ByteView id_and_secret) {
 Result<VerifyingKey> VerifyingKey::parse(std::string_view text) {
   init_crypto();
   std::array<std::uint8_t, kPublicSize> raw;
-  if (text.size() > kMaxKeyFile || !from_base64(key_line(text), raw) ||
+  if (text.size() > limits::kMaxKeyFileBytes || !from_base64(key_line(text), raw) ||
       !std::equal(kKeyAlgorithm.begin(), kKeyAlgorithm.end(), raw.begin())) {
     return fail(
         ErrorCode::config,
@@ -139,7 +139,7 @@ Result<SigningKey> SigningKey::parse(std::string_view file) {
     std::array<std::uint8_t, kSecretSize>& bytes;
     ~Wipe() { sodium_memzero(bytes.data(), bytes.size()); }
   } wipe{raw};
-  if (file.size() > kMaxKeyFile || !from_base64(key_line(file), raw) ||
+  if (file.size() > limits::kMaxKeyFileBytes || !from_base64(key_line(file), raw) ||
       !std::equal(kKeyAlgorithm.begin(), kKeyAlgorithm.end(), raw.begin()) || raw[kCheckAlgorithmAt] != 'B' ||
       raw[kCheckAlgorithmAt + 1] != '2') {
     return fail(ErrorCode::config, "not a secret key file: make one with `p2pw keygen` or `minisign -G -W`");

@@ -1,14 +1,13 @@
 #include "daemon/client/delegate.h"
 
 #include "daemon/client/files.h"
+#include "protocol/limits.h"
 
 namespace p2pw {
 namespace {
 
-constexpr std::size_t kMaxKeyFile = 4096;
-
 Result<SigningKey> online_key(const std::filesystem::path& file) {
-  auto text = read_secret_file(file, kMaxKeyFile);
+  auto text = read_secret_file(file, limits::kMaxKeyFileBytes);
   if (text) return SigningKey::parse(text.value());
   if (text.error().code != ErrorCode::not_found) return text.error();
   SigningKey key = SigningKey::generate();

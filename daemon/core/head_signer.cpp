@@ -11,14 +11,12 @@ namespace p2pw {
 
 namespace {
 
-constexpr std::size_t kMaxKeyFile = 4096;
-
 // The service manager hands over one key for all channels. Where the channel's delegate names another one, its file has it.
 Result<SigningKey> online_key(const std::filesystem::path& file, const std::optional<DelegateRecord>& delegate) {
-  P2PW_TRY(std::string text, read_credential("p2pw.online.key", file, kMaxKeyFile));
+  P2PW_TRY(std::string text, read_credential("p2pw.online.key", file, limits::kMaxKeyFileBytes));
   P2PW_TRY(SigningKey key, SigningKey::parse(text));
   if (!delegate || delegate->key == key.verifying_key()) return key;
-  auto own = read_secret_file(file, kMaxKeyFile);
+  auto own = read_secret_file(file, limits::kMaxKeyFileBytes);
   return own.ok() ? SigningKey::parse(*own) : Result<SigningKey>(std::move(key));
 }
 

@@ -5,12 +5,11 @@
 
 namespace p2pw {
 namespace {
-constexpr std::size_t kMaxKeyFile = 4096;
 constexpr std::size_t kMaxEnrolments = 4u << 20;
 }  // namespace
 
 Result<SigningKey> load_node_key(const StatePaths& paths) {
-  auto text = read_credential("p2pw.node.key", paths.node_key(), kMaxKeyFile);
+  auto text = read_credential("p2pw.node.key", paths.node_key(), limits::kMaxKeyFileBytes);
   if (!text.ok() && text.error().code == ErrorCode::not_found) {
     return fail(ErrorCode::not_found,
                 paths.node_key().string() + ": this daemon has no key yet; run p2pw init on the trainer or p2pw join on a node");

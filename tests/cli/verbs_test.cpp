@@ -10,6 +10,7 @@
 #include "daemon/client/api.h"
 #include "daemon/client/config.h"
 #include "daemon/client/delegate.h"
+#include "daemon/client/files.h"
 #include "daemon/client/fleet_secrets.h"
 #include "protocol/enrolment.h"
 #include "tests/cli/fake_daemon.h"
@@ -100,6 +101,10 @@ TEST(Keygen, NeverOverwrites) {
   EXPECT_EQ(read_all(dir / "publisher.key"), key->file());
 }
 
+void write_key(const std::filesystem::path& file, const std::string& text) {
+  ASSERT_TRUE(write_small_file(file, text, 0600).ok()) << file;
+}
+
 // A trainer that has been set up, and the token that `init` printed.
 struct Trainer {
   TempDir dir;
@@ -115,6 +120,30 @@ struct Trainer {
   std::string token() { return json_of(ran)["token"]; }
   StatePaths paths() { return StatePaths(dir / "state"); }
 };
+
+TEST(Init, AKeyThatIsNoneIsNamedAndNothingIsLeftBehind) {
+  TempDir dir;
+  write_key(dir / "notes.txt", "no key\n");
+  Ran ran = run_p2pw({"init", "--channel", "policy", "--region", "us", "--address", "127.0.0.9", "--publisher-key", dir / "notes.txt",
+                      "--config", dir / "etc/p2pw.toml", "--state", dir / "state", "--json"});
+  EXPECT_NE(ran.exit_code, 0);
+  EXPECT_NE(ran.err.find((dir / "notes.txt").string()), std::string::npos) << ran.err;
+  EXPECT_FALSE(std::filesystem::exists(dir / "etc/publisher.key"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "etc/p2pw.toml"));
+}
+
+TEST(Rotate, AKeyThatIsNoneIsNamedAndLeftAlone) {
+  Trainer trainer;
+  ASSERT_EQ(trainer.ran.exit_code, 0) << trainer.ran.err;
+  const auto file = trainer.dir / "etc/publisher.key";
+  write_key(file, "no key\n");
+  std::vector<std::string> words = {"rotate", "publisher-key"};
+  words.insert(words.end(), trainer.with.begin(), trainer.with.end());
+  Ran ran = run_p2pw(words);
+  EXPECT_NE(ran.exit_code, 0);
+  EXPECT_NE(ran.err.find(file.string()), std::string::npos) << ran.err;
+  EXPECT_EQ(read_all(file), "no key\n");
+}
 
 TEST(Init, MakesEverythingThatADaemonNeeds) {
   Trainer trainer;
