@@ -7,6 +7,7 @@
 #include "protocol/limits.h"
 
 namespace p2pw {
+
 void SharedProgress::at_least(std::uint64_t done) {
   std::lock_guard lock(mutex_);
   if (done <= done_) return;

@@ -27,8 +27,8 @@ struct ListenOptions {
 // `peer`: any address of the network to be reached, for finding out. Error: usage.
 Result<ListenConfig> listen_config(const ListenOptions& options, const std::string& peer);
 
-// The secret key in `file`. What there is to do when this user cannot have it names the `option` that gives another one, if any;
-// `missing` is said when there is no such file, or else that there is none. Errors: not_found, untrusted, io, malformed.
+// The secret key in `file`. What there is to do when this user cannot have it names the `option` that gives another one, if
+// any; `missing` is said when there is no such file, or else that there is none. Errors: not_found, untrusted, io, malformed.
 Result<SigningKey> read_publisher_key(const std::filesystem::path& file, const std::string& option = "",
                                       const std::string& missing = "");
 

@@ -247,8 +247,7 @@ void Feeds::peer_lost(const NodeKey& peer) {
   for (auto& [name, region] : regions_) {
     bool touched = false;
     for (auto& [order, feed] : region.open) {
-      if (feed->lease.holder != peer) continue;
-      if (feed->state == State::unassigned || feed->state == State::declined) continue;
+      if (feed->lease.holder != peer || !feed->promised()) continue;
       unassign(region, *feed, "lost");
       touched = true;
     }
@@ -300,7 +299,7 @@ microseconds Feeds::patience(const Feed& feed) const {
 // Its gateway answers for nothing at all, though something is on the way to it.
 bool Feeds::stalled(const Feed& feed) const {
   bool owes = feed.state == State::waiting || feed.state == State::recalled || !feed.in_flight.empty();
-  if (!owes || feed.state == State::unassigned || feed.state == State::declined) return false;
+  if (!owes || !feed.promised()) return false;
   auto heard = feed.progress;
   auto manners = manners_.find(feed.lease.holder);
   if (manners != manners_.end()) heard = std::max(heard, manners->second.last_ack);

@@ -39,7 +39,7 @@ const char* Feed::name_of(State state) {
 }
 
 bool Feed::promised() const {
-  return state == State::waiting || state == State::flowing || state == State::draining || state == State::recalled;
+  return state != State::unassigned && state != State::declined && state != State::done;
 }
 
 ChunkSet Feed::sendable() const {

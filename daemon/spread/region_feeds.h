@@ -35,7 +35,7 @@ struct Feed {
   SteadyTime changed{};
 
   static const char* name_of(State state);
-  bool promised() const;    // a gateway counts on what is still to come
+  bool promised() const;      // its gateway counts on what is still to come
   ChunkSet sendable() const;  // wanted there, and held here
   std::uint64_t wanted_bytes() const;
   std::uint64_t in_flight_bytes() const;
