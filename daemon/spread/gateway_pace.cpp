@@ -7,10 +7,10 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr double kWeight = 0.25;   // of the newest chunk
-constexpr double kBehind = 2;      // times what the best of the others takes,
-constexpr double kGrace = 0.05;    // and seconds on top: a busy machine's scheduler
-constexpr double kMuchLess = 0.4;  // than the best of the others takes in
+constexpr double kWeight = 0.25;  // of the newest chunk
+constexpr double kBehind = 1.3;   // times what the best of the others takes,
+constexpr double kGrace = 0.05;   // and seconds on top: a busy machine's scheduler
+constexpr double kLess = 0.75;    // of what the best of the others takes in
 constexpr int kSamples = 4;
 constexpr std::chrono::seconds kOfLate{10};
 
@@ -70,7 +70,7 @@ bool GatewayPace::behind(const NodeKey& gateway, SteadyTime now) const {
   const Best best = best_other(gateway, now);
   if (it == entries_.end() || it->second.acked < kSamples || best.seconds == 0) return false;
   return takes(it->second, now) > kBehind * best.seconds + kGrace &&
-         rate_of(it->second, now) < kMuchLess * best.rate;
+         rate_of(it->second, now) < kLess * best.rate;
 }
 
 bool GatewayPace::rests(const NodeKey& gateway, SteadyTime now) const {

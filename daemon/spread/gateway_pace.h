@@ -1,7 +1,7 @@
 // Which gateways of one region are slow themselves. All of them share the region's access, so what a chunk
 // takes to each is the same but for the node's own cable, disk and processor, and for how much is under way
 // to it. By Little's law, what is under way over what a chunk takes is the rate at which it takes chunks in.
-// One whose chunks take much longer than those of the best, and which takes in much less as well, is behind.
+// One whose chunks take longer than those of the best, and which takes in less as well, is behind.
 //
 // One that is behind has half as much under way as the others, so that it has less to bring when it is relieved;
 // not less than half, since a connection that is merely cold would stay so.

@@ -58,13 +58,14 @@ struct BundleDisk::HashJob {
 };
 
 BundleDisk::BundleDisk(lt::io_context& io, std::shared_ptr<DiskListener> listener, int threads)
-    : io_(io), listener_(std::move(listener)), guard_(boost::asio::make_work_guard(io)), pool_(threads) {}
+    : io_(io), listener_(std::move(listener)), guard_(boost::asio::make_work_guard(io)), readers_(1), pool_(threads) {}
 
 BundleDisk::~BundleDisk() {
   abort(true);
 }
 
 void BundleDisk::abort(bool) {
+  readers_.stop();
   pool_.stop();
   guard_.reset();
 }
@@ -176,7 +177,7 @@ void BundleDisk::async_read(lt::storage_index_t index, const lt::peer_request& r
   if (store->file->read_if_cached(offset, writable(buffer->get(), size))) {
     return complete([done] { done({}); });
   }
-  pool_.add([this, store, offset, buffer, size, done = std::move(done)] {
+  readers_.add([this, store, offset, buffer, size, done = std::move(done)] {
     Status status = store->file->read(offset, writable(buffer->get(), size));
     complete([done, status] { done(status); });
   });
@@ -220,7 +221,8 @@ void BundleDisk::async_hash(
   job->from_neighbours = !job->store->file->has(ChunkIndex(job->piece));
   auto it = job->store->gathered.find(job->piece);
   if (job->from_neighbours && it != job->store->gathered.end()) job->gathered = it->second;
-  pool_.add([this, job] {
+  JobPool& pool = job->gathered ? pool_ : readers_;
+  pool.add([this, job] {
     hash(*job);
     complete([this, job] { hashed(*job); });
   });
@@ -283,7 +285,7 @@ void BundleDisk::async_hash2(
     lt::storage_index_t index, lt::piece_index_t piece, int offset, lt::disk_job_flags_t,
     std::function<void(lt::piece_index_t, const lt::sha256_hash&, const lt::storage_error&)> handler) {
   std::shared_ptr<Store> store = this->store(index);
-  pool_.add([this, store, piece, offset, handler = std::move(handler)] {
+  readers_.add([this, store, piece, offset, handler = std::move(handler)] {
     lt::sha256_hash hash;
     lt::storage_error error = no_store(lt::operation_t::file_read);
     if (store->file) {

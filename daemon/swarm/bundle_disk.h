@@ -128,6 +128,7 @@ class BundleDisk final : public lt::disk_interface, public lt::buffer_allocator_
   std::vector<Gathered> spare_;  // buffers to use again: fresh ones cost a page fault for each 4 KiB
   std::uint64_t gathered_bytes_ = 0;
   std::size_t spare_bytes_ = 0;
+  JobPool readers_;  // of what is in the file: whoever waits for that does not wait for a slow disk's writes
   JobPool pool_;
 };
 

@@ -229,6 +229,25 @@ void SwarmNet::on_again_timer() {
   if (!again_.empty()) arm_again_timer();
 }
 
+void SwarmNet::go_on_asking() {
+  if (will_ask_ || !pacer_.has_due() || stopped_) return;
+  will_ask_ = true;
+  boost::asio::post(*io_, [weak = weak_from_this()] {
+    auto self = weak.lock();
+    if (!self || self->stopped_) return;
+    self->will_ask_ = false;
+    self->guarded(BundleId(), [&] { self->ask_what_is_due(); });
+  });
+}
+
+void SwarmNet::ask_what_is_due() {
+  while (auto due = pacer_.due(Clock::now())) {
+    auto* connection = static_cast<SwarmConnection*>(due->connection);
+    const lt::peer_request request{lt::piece_index_t(due->request.piece), due->request.start, due->request.length};
+    due->cancelled ? connection->ask_in_vain(request) : connection->ask(request);
+  }
+}
+
 void SwarmNet::remove(const BundleId& id) {
   auto it = torrents_.find(id);
   if (stopped_ || it == torrents_.end()) return;
@@ -299,7 +318,9 @@ void SwarmNet::connection_opened(SwarmTorrent& torrent, SwarmConnection& connect
 void SwarmNet::connection_closed(SwarmTorrent& torrent, SwarmConnection& connection) {
   --counters_.connections;
   std::erase(torrent.connections, &connection);
+  pacer_.closed(&connection);
   if (stopped_) return;
+  go_on_asking();
   if (connection.ready()) torrent.dial_timer.restart();
   plan_dial(torrent);
 }

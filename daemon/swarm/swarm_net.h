@@ -24,6 +24,7 @@
 #include "daemon/swarm/event_sink.h"
 #include "daemon/swarm/have_gate.h"
 #include "daemon/swarm/neighbours.h"
+#include "daemon/swarm/request_pacer.h"
 #include "daemon/swarm/swarm_libtorrent.h"
 
 namespace p2pw {
@@ -86,6 +87,8 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
   void connection_known(SwarmTorrent& torrent) { plan_dial(torrent); }  // it has told its port
   void chunk_held(SwarmTorrent& torrent, ChunkIndex chunk);  // libtorrent has announced it
   void connection_closed(SwarmTorrent& torrent, SwarmConnection& connection);
+  RequestPacer& pacer() { return pacer_; }
+  void go_on_asking();  // soon, and not from within libtorrent's own doing
   void payload_sent(int bytes) { counters_.payload_sent += static_cast<std::uint64_t>(bytes); }
   void payload_received(int bytes) { counters_.payload_received += static_cast<std::uint64_t>(bytes); }
 
@@ -105,6 +108,7 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
   void announce_again(SwarmTorrent& torrent, ChunkIndex chunk, std::size_t most);
   void arm_again_timer();
   void on_again_timer();
+  void ask_what_is_due();
   void arm_watchdog();
   void on_watchdog();
   void disconnect(const SwarmPeer& member);
@@ -139,6 +143,8 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
   bool dialling_ = false;  // inside dial(): the pause is not one
   bool stopped_ = false;
   std::uint64_t dials_ = 0;
+  RequestPacer pacer_;
+  bool will_ask_ = false;
 };
 
 }  // namespace p2pw

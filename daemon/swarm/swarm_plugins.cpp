@@ -11,6 +11,11 @@ namespace p2pw {
 namespace {
 
 constexpr int kBlockBytes = lt::default_block_size;
+constexpr char kHave = 4, kRequest = 6, kCancel = 8;  // messages of BEP 3
+
+RequestPacer::Request request_of(const lt::peer_request& request) {
+  return {static_cast<int>(request.piece), request.start, request.length};
+}
 
 class SessionPlugin final : public lt::plugin {
  public:
@@ -111,10 +116,26 @@ bool SwarmConnection::lacks(ChunkIndex chunk) const {
 }
 
 void SwarmConnection::announce(ChunkIndex chunk) {
-  constexpr char kHave = 4;
   char message[9] = {0, 0, 0, 5, kHave};
   for (int i = 0; i < 4; ++i) message[5 + i] = static_cast<char>(chunk.value() >> (24 - 8 * i));
   handle_.send_buffer(message, sizeof message);
+}
+
+void SwarmConnection::send_about(char message_type, const lt::peer_request& request) {
+  char message[17] = {0, 0, 0, 13, message_type};
+  const int fields[] = {static_cast<int>(request.piece), request.start, request.length};
+  for (int i = 0; i < 12; ++i) message[5 + i] = static_cast<char>(fields[i / 4] >> (24 - 8 * (i % 4)));
+  handle_.send_buffer(message, sizeof message);
+}
+
+void SwarmConnection::ask(const lt::peer_request& request) {
+  send_about(kRequest, request);
+  owed_.requested(Owed::Clock::now());
+}
+
+void SwarmConnection::ask_in_vain(const lt::peer_request& request) {
+  ask(request);
+  send_about(kCancel, request);
 }
 
 bool SwarmConnection::on_have(lt::piece_index_t piece) {
@@ -172,11 +193,15 @@ bool SwarmConnection::on_not_interested() {
 
 bool SwarmConnection::on_choke() {
   owed_.cleared();
+  net_->pacer().choked(this);
+  net_->go_on_asking();
   return false;
 }
 
 bool SwarmConnection::on_piece(const lt::peer_request& piece, lt::span<const char> bytes) {
   owed_.answered(Owed::Clock::now());
+  net_->pacer().answered(this, request_of(piece), Owed::Clock::now());
+  net_->go_on_asking();
   net_->payload_received(static_cast<int>(bytes.size()));
   const ChunkIndex chunk(static_cast<std::uint32_t>(static_cast<int>(piece.piece)));
   if (!torrent_->file->has(chunk)) {
@@ -186,17 +211,25 @@ bool SwarmConnection::on_piece(const lt::peer_request& piece, lt::span<const cha
   return false;
 }
 
-bool SwarmConnection::on_reject(const lt::peer_request&) {
+bool SwarmConnection::on_reject(const lt::peer_request& request) {
   owed_.answered(Owed::Clock::now());
+  net_->pacer().answered(this, request_of(request), Owed::Clock::now());
+  net_->go_on_asking();
   return false;
+}
+
+bool SwarmConnection::write_request(const lt::peer_request& request) {
+  return !net_->pacer().ask(address_, this, request_of(request), Owed::Clock::now());
 }
 
 void SwarmConnection::sent_request(const lt::peer_request&) {
   owed_.requested(Owed::Clock::now());
 }
 
-void SwarmConnection::sent_cancel(const lt::peer_request&) {
+void SwarmConnection::sent_cancel(const lt::peer_request& request) {
   owed_.answered(Owed::Clock::now());
+  net_->pacer().cancelled(this, request_of(request));
+  net_->go_on_asking();
 }
 
 void SwarmConnection::sent_payload(int bytes) {

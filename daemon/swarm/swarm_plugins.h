@@ -31,6 +31,11 @@ class SwarmConnection final : public lt::peer_plugin {
   bool lacks(ChunkIndex chunk) const;
   // Once more, after libtorrent did: see HaveGate.
   void announce(ChunkIndex chunk);
+  // What write_request() kept back.
+  void ask(const lt::peer_request& request);
+  // What was kept back and is not wanted any more. libtorrent counts on an answer all the same, and only a neighbour
+  // that was asked gives one: a refusal, if it has not begun.
+  void ask_in_vain(const lt::peer_request& request);
 
   lt::string_view type() const override { return "p2pw"; }
   void on_connected() override;
@@ -44,12 +49,14 @@ class SwarmConnection final : public lt::peer_plugin {
   bool on_choke() override;
   bool on_piece(const lt::peer_request& piece, lt::span<const char> bytes) override;
   bool on_reject(const lt::peer_request& request) override;
+  bool write_request(const lt::peer_request& request) override;
   void sent_request(const lt::peer_request& request) override;
   void sent_cancel(const lt::peer_request& request) override;
   void sent_payload(int bytes) override;
 
  private:
   void leave();
+  void send_about(char message_type, const lt::peer_request& request);
 
   std::shared_ptr<SwarmNet> net_;
   std::shared_ptr<SwarmTorrent> torrent_;
