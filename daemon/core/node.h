@@ -156,6 +156,7 @@ class Node : public LinkHandler, public SwarmEvents, public SpreadWorld, public 
 
   // SwarmEvents
   void swarm_chunk_arrived(const BundleId& bundle, ChunkIndex chunk) override;
+  void swarm_chunk_handed_on(const BundleId& bundle, ChunkIndex chunk) override { spread_->handed_on(bundle, chunk); }
   void swarm_peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason) override;
   void swarm_failed(const BundleId& bundle, const Error& error) override;
   void swarm_ended(const std::string& why) override;

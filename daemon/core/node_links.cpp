@@ -191,7 +191,8 @@ void Node::chunk_stored(const BundleId& bundle, ChunkIndex chunk, const NodeKey*
   } else {
     spread_->swarm_chunk(bundle, chunk);
   }
-  if (swarm_) swarm_->offer(bundle, chunk);
+  if (!swarm_) return spread_->handed_on(bundle, chunk);
+  swarm_->offer(bundle, chunk);
 }
 
 void Node::chunk_refused(const BundleId& bundle, ChunkIndex chunk, const NodeKey& from, const Error& error) {

@@ -58,6 +58,7 @@ void Spread::take_up_offers(const BundleId& bundle) {
 }
 
 void Spread::forget(const BundleId& bundle) {
+  ack_all(handing_on_.forget(bundle));
   feeds_.forget(bundle);
   intake_.forget(bundle);
   bundles_.erase(bundle);
@@ -113,8 +114,16 @@ bool Spread::take_link_chunk(const NodeKey& from, const BundleId& bundle, ChunkI
 void Spread::link_chunk_stored(const NodeKey& from, const BundleId& bundle, ChunkIndex chunk, Epoch epoch) {
   auto it = bundles_.find(bundle);
   if (it == bundles_.end()) return;
-  ack(from, bundle, chunk, epoch, false);
+  if (handing_on_.stored({bundle, chunk, from, epoch}, world_.now())) ack(from, bundle, chunk, epoch, false);
   gain(it->second, chunk, &from);
+}
+
+void Spread::handed_on(const BundleId& bundle, ChunkIndex chunk) {
+  ack_all(handing_on_.handed_on(bundle, chunk, world_.now()));
+}
+
+void Spread::ack_all(const HandingOn::Chunks& chunks) {
+  for (const HandingOn::Chunk& c : chunks) ack(c.from, c.bundle, c.chunk, c.epoch, false);
 }
 
 void Spread::link_chunk_bad(const NodeKey&, const BundleId& bundle, ChunkIndex chunk) {
@@ -234,6 +243,7 @@ void Spread::peer_up(const NodeKey& peer) {
 void Spread::peer_lost(const NodeKey& peer) {
   feeds_.peer_lost(peer);
   intake_.peer_lost(peer);
+  handing_on_.peer_lost(peer);
   std::erase_if(offers_, [&](const auto& offer) { return offer.first.second == peer; });
 }
 
@@ -247,6 +257,7 @@ void Spread::members_changed() {
 }
 
 void Spread::tick() {
+  ack_all(handing_on_.tick(world_.now()));
   feeds_.tick();
   settle_offers();
   intake_.tick();

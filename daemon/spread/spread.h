@@ -7,6 +7,7 @@
 #include <map>
 
 #include "daemon/spread/feeds.h"
+#include "daemon/spread/handing_on.h"
 #include "daemon/spread/intake.h"
 
 namespace p2pw {
@@ -26,6 +27,8 @@ class Spread {
   bool take_link_chunk(const NodeKey& from, const BundleId& bundle, ChunkIndex chunk, Epoch epoch);
   void link_chunk_stored(const NodeKey& from, const BundleId& bundle, ChunkIndex chunk, Epoch epoch);
   void link_chunk_bad(const NodeKey& from, const BundleId& bundle, ChunkIndex chunk);
+  // A neighbour has a chunk that came over a link, or there is none that could take it.
+  void handed_on(const BundleId& bundle, ChunkIndex chunk);
   // A chunk came from the region's swarm.
   void swarm_chunk(const BundleId& bundle, ChunkIndex chunk);
 
@@ -55,6 +58,7 @@ class Spread {
   void feed_children(Entry& entry, bool fresh, const std::vector<RegionRate>& regions);
   void gain(Entry& entry, ChunkIndex chunk, const NodeKey* from);
   void ack(const NodeKey& to, const BundleId& bundle, ChunkIndex chunk, Epoch epoch, bool duplicate);
+  void ack_all(const HandingOn::Chunks& chunks);
   void lease_asked(const Member& from, const wire::LeaseAsk& ask);
   void offered(const NodeKey& from, const BundleId& bundle, const wire::LeaseGrant& grant);
   void take_up_offers(const BundleId& bundle);
@@ -65,6 +69,7 @@ class Spread {
   const SpreadOptions options_;
   Feeds feeds_;
   Intake intake_;
+  HandingOn handing_on_;
   std::unordered_map<BundleId, Entry> bundles_;
   // Grants of bundles that have yet to become known, or to be decided about: in no order with records and metas.
   struct Offer {

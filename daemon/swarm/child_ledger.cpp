@@ -56,8 +56,9 @@ void ChildLedger::begin(Clock::time_point now) {
 
 ChildLedger::Number ChildLedger::add(const BundleId& id, std::shared_ptr<BundleFile> file, SwarmGroups group) {
   remove(id);
-  Bundle bundle{id, std::move(file), group, {}};
+  Bundle bundle{id, std::move(file), group, {}, {}};
   bundle.told.resize(bundle.file->chunk_count());
+  bundle.handed_on.resize(bundle.file->chunk_count());
   numbers_[id] = ++last_;
   bundles_.emplace(last_, std::move(bundle));
   return last_;
@@ -94,20 +95,37 @@ Result<ChildLedger::Bundle*> ChildLedger::bundle(Number number, Clock::time_poin
   return nullptr;
 }
 
+Result<std::vector<ChunkIndex>> ChildLedger::once(std::vector<bool>& said, const std::uint32_t* chunks,
+                                                 std::size_t count) {
+  if (count == 0) return wrong("no chunk at all");
+  std::vector<ChunkIndex> out;
+  out.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (chunks[i] >= said.size()) return wrong("chunk " + std::to_string(chunks[i]));
+    if (said[chunks[i]]) return wrong("chunk " + std::to_string(chunks[i]) + " twice");
+    said[chunks[i]] = true;
+    out.emplace_back(chunks[i]);
+  }
+  return out;
+}
+
 Result<ChildLedger::Report> ChildLedger::arrived(Number number, const std::uint32_t* chunks, std::size_t count,
                                                  Clock::time_point now) {
   P2PW_TRY(Bundle * bundle, this->bundle(number, now));
-  if (count == 0) return wrong("no chunk has arrived");
   if (bundle == nullptr) return Report(Nothing{});
-  Arrived arrived{bundle->id, bundle->file, {}};
-  arrived.chunks.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    if (chunks[i] >= bundle->told.size()) return wrong("chunk " + std::to_string(chunks[i]));
-    if (bundle->told[chunks[i]]) return wrong("chunk " + std::to_string(chunks[i]) + " twice");
-    bundle->told[chunks[i]] = true;
-    arrived.chunks.emplace_back(chunks[i]);
+  P2PW_TRY(auto said, once(bundle->told, chunks, count));
+  return Report(Arrived{bundle->id, bundle->file, std::move(said)});
+}
+
+Result<ChildLedger::Report> ChildLedger::handed_on(Number number, const std::uint32_t* chunks, std::size_t count,
+                                                   Clock::time_point now) {
+  P2PW_TRY(Bundle * bundle, this->bundle(number, now));
+  if (bundle == nullptr) return Report(Nothing{});
+  P2PW_TRY(auto said, once(bundle->handed_on, chunks, count));
+  for (ChunkIndex chunk : said) {
+    if (!bundle->file->has(chunk)) return wrong("chunk " + std::to_string(chunk.value()) + " handed on, which is not here");
   }
-  return Report(std::move(arrived));
+  return Report(HandedOn{bundle->id, std::move(said)});
 }
 
 Result<ChildLedger::Report> ChildLedger::take(const std::string& packet, Clock::time_point now) {
@@ -125,6 +143,10 @@ Result<ChildLedger::Report> ChildLedger::take(const std::string& packet, Clock::
     case Body::kArrived: {
       const auto& chunks = report.arrived().chunks();
       return arrived(report.arrived().number(), chunks.data(), static_cast<std::size_t>(chunks.size()), now);
+    }
+    case Body::kHandedOn: {
+      const auto& chunks = report.handed_on().chunks();
+      return handed_on(report.handed_on().number(), chunks.data(), static_cast<std::size_t>(chunks.size()), now);
     }
     case Body::kBlocked: {
       P2PW_TRY(Bundle * bundle, this->bundle(report.blocked().number(), now));

@@ -38,6 +38,10 @@ class ChildLedger {
     std::shared_ptr<BundleFile> file;
     std::vector<ChunkIndex> chunks;
   };
+  struct HandedOn {
+    BundleId bundle;
+    std::vector<ChunkIndex> chunks;
+  };
   struct Blocked {
     BundleId bundle;
     std::string address, reason;
@@ -47,13 +51,14 @@ class ChildLedger {
     Error error;
   };
   struct Nothing {};
-  using Report = std::variant<Nothing, Started, Arrived, Blocked, Failed, SwarmCounters>;
+  using Report = std::variant<Nothing, Started, Arrived, HandedOn, Blocked, Failed, SwarmCounters>;
 
   struct Bundle {
     BundleId id;
     std::shared_ptr<BundleFile> file;
     SwarmGroups group = kEveryGroup;
-    std::vector<bool> told;  // chunks that the process said have arrived
+    std::vector<bool> told;       // chunks that the process said have arrived
+    std::vector<bool> handed_on;  // chunks that it said are at others too
   };
 
   // Another process, which knows nothing: the bundles get new numbers.
@@ -73,6 +78,9 @@ class ChildLedger {
   Status spend(Clock::time_point now);
   // Null: it was removed meanwhile. Errors: as take().
   Result<Bundle*> bundle(Number number, Clock::time_point now);
+  // Each chunk is said once. Errors: malformed.
+  static Result<std::vector<ChunkIndex>> once(std::vector<bool>& said, const std::uint32_t* chunks, std::size_t count);
+  Result<Report> handed_on(Number number, const std::uint32_t* chunks, std::size_t count, Clock::time_point now);
   Result<Report> arrived(Number number, const std::uint32_t* chunks, std::size_t count, Clock::time_point now);
 
   std::unordered_map<Number, Bundle> bundles_;

@@ -13,6 +13,10 @@ void EventSink::chunk_arrived(const BundleId& bundle, ChunkIndex chunk) {
   post([bundle, chunk](SwarmEvents& events) { events.swarm_chunk_arrived(bundle, chunk); });
 }
 
+void EventSink::chunk_handed_on(const BundleId& bundle, ChunkIndex chunk) {
+  post([bundle, chunk](SwarmEvents& events) { events.swarm_chunk_handed_on(bundle, chunk); });
+}
+
 void EventSink::peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason) {
   post([=](SwarmEvents& events) { events.swarm_peer_blocked(bundle, address, reason); });
 }

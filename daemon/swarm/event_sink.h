@@ -16,6 +16,7 @@ class EventSink : public std::enable_shared_from_this<EventSink> {
   void close() { events_ = nullptr; }
 
   void chunk_arrived(const BundleId& bundle, ChunkIndex chunk);
+  void chunk_handed_on(const BundleId& bundle, ChunkIndex chunk);
   void peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason);
   void failed(const BundleId& bundle, const Error& error);
 

@@ -32,6 +32,8 @@ class SwarmEvents {
   virtual ~SwarmEvents() = default;
   // A neighbour's chunk has passed its hash check and can be read from the bundle file.
   virtual void swarm_chunk_arrived(const BundleId& bundle, ChunkIndex chunk) = 0;
+  // A chunk that was offered is at a neighbour too; or no neighbour is there that could take it.
+  virtual void swarm_chunk_handed_on(const BundleId&, ChunkIndex) {}
   // A neighbour sent bytes that failed their hash, or is otherwise to be reported; it is blocked for that bundle already.
   virtual void swarm_peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason) = 0;
   virtual void swarm_failed(const BundleId& bundle, const Error& error) = 0;

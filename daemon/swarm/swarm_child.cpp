@@ -84,6 +84,7 @@ class ChildSwarm final : public Swarm {
   void on(const ChildLedger::Nothing&) {}
   void on(const ChildLedger::Started& started);
   void on(const ChildLedger::Arrived& arrived);
+  void on(const ChildLedger::HandedOn& handed_on);
   void on(const ChildLedger::Blocked& blocked) { events_.swarm_peer_blocked(blocked.bundle, blocked.address, blocked.reason); }
   void on(const ChildLedger::Failed& failed);
   void on(const SwarmCounters& counters) { now_ = counters; }
@@ -245,6 +246,10 @@ void ChildSwarm::on(const ChildLedger::Arrived& arrived) {
     arrived.file->mark(chunk);
     events_.swarm_chunk_arrived(arrived.bundle, chunk);
   }
+}
+
+void ChildSwarm::on(const ChildLedger::HandedOn& handed_on) {
+  for (ChunkIndex chunk : handed_on.chunks) events_.swarm_chunk_handed_on(handed_on.bundle, chunk);
 }
 
 void ChildSwarm::on(const ChildLedger::Failed& failed) {

@@ -57,13 +57,18 @@ class Child final : public SwarmEvents {
   void members(const wire::SwarmMembers& members);
 
   void swarm_chunk_arrived(const BundleId& bundle, ChunkIndex chunk) override;
+  void swarm_chunk_handed_on(const BundleId& bundle, ChunkIndex chunk) override;
   void swarm_peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason) override;
   void swarm_failed(const BundleId& bundle, const Error& error) override;
+  using ChunksToTell = std::map<std::uint32_t, std::deque<std::uint32_t>>;  // by bundle
+  void tell(ChunksToTell& chunks, const BundleId& bundle, ChunkIndex chunk);
   std::uint32_t number_of(const BundleId& bundle) const;
   void note(const wire::SwarmReport& report);
   void count();
   void flush_soon();
   void flush();
+  template <class Said>
+  bool flush(ChunksToTell& chunks, Said* (wire::SwarmReport::*said)());
   bool send(const wire::SwarmReport& report);
 
   asio::io_context io_{1};
@@ -74,7 +79,7 @@ class Child final : public SwarmEvents {
   std::unordered_map<BundleId, std::uint32_t> numbers_;
   std::uint32_t adding_ = 0;  // its roots are still coming
   std::vector<SwarmPeer> members_;
-  std::map<std::uint32_t, std::deque<std::uint32_t>> arrived_;  // not yet reported
+  ChunksToTell arrived_, handed_on_;
   std::deque<wire::SwarmReport> notes_;
   bool flush_posted_ = false, waits_to_write_ = false;
   int result_ = 0;
@@ -216,6 +221,7 @@ void Child::remove(std::uint32_t number) {
   swarm_->remove(it->second.id);
   numbers_.erase(it->second.id);
   arrived_.erase(number);
+  handed_on_.erase(number);
   bundles_.erase(it);
 }
 
@@ -235,12 +241,16 @@ std::uint32_t Child::number_of(const BundleId& bundle) const {
   return it == numbers_.end() ? 0 : it->second;
 }
 
-void Child::swarm_chunk_arrived(const BundleId& bundle, ChunkIndex chunk) {
+void Child::tell(ChunksToTell& chunks, const BundleId& bundle, ChunkIndex chunk) {
   const std::uint32_t number = number_of(bundle);
   if (number == 0) return;
-  arrived_[number].push_back(chunk.value());
+  chunks[number].push_back(chunk.value());
   flush_soon();
 }
+
+void Child::swarm_chunk_arrived(const BundleId& bundle, ChunkIndex chunk) { tell(arrived_, bundle, chunk); }
+
+void Child::swarm_chunk_handed_on(const BundleId& bundle, ChunkIndex chunk) { tell(handed_on_, bundle, chunk); }
 
 void Child::swarm_peer_blocked(const BundleId& bundle, const std::string& address, const std::string& reason) {
   const std::uint32_t number = number_of(bundle);
@@ -295,18 +305,25 @@ void Child::flush_soon() {
   });
 }
 
-void Child::flush() {
-  while (!arrived_.empty() && !waits_to_write_) {
-    auto first = arrived_.begin();
+template <class Said>
+bool Child::flush(ChunksToTell& chunks, Said* (wire::SwarmReport::*said)()) {
+  while (!chunks.empty() && !waits_to_write_) {
+    auto first = chunks.begin();
     wire::SwarmReport report;
-    wire::SwarmArrived& out = *report.mutable_arrived();
+    Said& out = *(report.*said)();
     out.set_number(first->first);
     const auto count = std::min<std::size_t>(kChunksAtOnce, first->second.size());
     for (std::size_t i = 0; i < count; ++i) out.add_chunks(first->second[i]);
-    if (!send(report)) return;
+    if (!send(report)) return false;
     first->second.erase(first->second.begin(), first->second.begin() + static_cast<std::ptrdiff_t>(count));
-    if (first->second.empty()) arrived_.erase(first);
+    if (first->second.empty()) chunks.erase(first);
   }
+  return true;
+}
+
+void Child::flush() {
+  if (!flush(arrived_, &wire::SwarmReport::mutable_arrived)) return;
+  if (!flush(handed_on_, &wire::SwarmReport::mutable_handed_on)) return;
   while (!notes_.empty() && !waits_to_write_) {
     if (!send(notes_.front())) return;
     notes_.pop_front();

@@ -192,6 +192,28 @@ void SwarmNet::offer(const BundleId& id, ChunkIndex chunk) {
   guarded(id, [&] {
     torrent.handle.add_piece(lt::piece_index_t(static_cast<int>(chunk.value())), ignored_bytes, {});
   });
+  torrent.unshared.insert(chunk);
+  settle_unshared(torrent);
+}
+
+void SwarmNet::announced(SwarmTorrent& torrent, ChunkIndex chunk) {
+  if (torrent.unshared.erase(chunk) > 0) sink_->chunk_handed_on(torrent.id, chunk);
+}
+
+void SwarmNet::announced_all(SwarmTorrent& torrent) {
+  for (ChunkIndex chunk : torrent.unshared) sink_->chunk_handed_on(torrent.id, chunk);
+  torrent.unshared.clear();
+}
+
+// Those that somebody has already, or that nobody is there to take.
+void SwarmNet::settle_unshared(SwarmTorrent& torrent) {
+  const auto& connections = torrent.connections;
+  const bool alone = std::ranges::none_of(connections, [](const SwarmConnection* c) { return c->ready(); });
+  std::erase_if(torrent.unshared, [&](ChunkIndex chunk) {
+    const bool known = alone || std::ranges::any_of(connections, [&](const SwarmConnection* c) { return c->has(chunk); });
+    if (known) sink_->chunk_handed_on(torrent.id, chunk);
+    return known;
+  });
 }
 
 void SwarmNet::chunk_held(SwarmTorrent& torrent, ChunkIndex chunk) {
@@ -320,6 +342,7 @@ void SwarmNet::connection_closed(SwarmTorrent& torrent, SwarmConnection& connect
   std::erase(torrent.connections, &connection);
   pacer_.closed(&connection);
   if (stopped_) return;
+  settle_unshared(torrent);
   go_on_asking();
   if (connection.ready()) torrent.dial_timer.restart();
   plan_dial(torrent);

@@ -45,6 +45,7 @@ struct SwarmTorrent {
   std::set<std::string> blocked;              // addresses
   Blame blame;
   HaveGate gate{0};
+  std::set<ChunkIndex> unshared;     // offered, and at no neighbour that we know of
   std::vector<std::string> senders;  // address of Blame::Sender i + 1
   std::vector<SwarmPeer> to_dial;    // see Neighbours
   DialTimer dial_timer;
@@ -84,6 +85,8 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
   void refused_stranger() { ++counters_.refused_strangers; }
   void refused_unknown(const lt::sha1_hash& info_hash, const std::string& address);
   void connection_opened(SwarmTorrent& torrent, SwarmConnection& connection);
+  void announced(SwarmTorrent& torrent, ChunkIndex chunk);  // by a neighbour
+  void announced_all(SwarmTorrent& torrent);
   void connection_known(SwarmTorrent& torrent) { plan_dial(torrent); }  // it has told its port
   void chunk_held(SwarmTorrent& torrent, ChunkIndex chunk);  // libtorrent has announced it
   void connection_closed(SwarmTorrent& torrent, SwarmConnection& connection);
@@ -105,6 +108,7 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
   void plan_dial(SwarmTorrent& torrent);
   void arm_dial_timer();
   void on_dial_timer();
+  void settle_unshared(SwarmTorrent& torrent);
   void announce_again(SwarmTorrent& torrent, ChunkIndex chunk, std::size_t most);
   void arm_again_timer();
   void on_again_timer();

@@ -110,9 +110,12 @@ void SwarmConnection::close(const lt::error_code& why) {
 }
 
 bool SwarmConnection::lacks(ChunkIndex chunk) const {
-  if (!ready_ || left_ || handle_.is_disconnecting()) return false;
-  if (chunk.value() < announced_.size() && announced_[chunk.value()]) return false;
-  return !handle_.has_piece(lt::piece_index_t(static_cast<int>(chunk.value())));
+  return ready_ && !left_ && !handle_.is_disconnecting() && !has(chunk);
+}
+
+bool SwarmConnection::has(ChunkIndex chunk) const {
+  if (chunk.value() < announced_.size() && announced_[chunk.value()]) return true;
+  return handle_.has_piece(lt::piece_index_t(static_cast<int>(chunk.value())));
 }
 
 void SwarmConnection::announce(ChunkIndex chunk) {
@@ -145,18 +148,22 @@ bool SwarmConnection::on_have(lt::piece_index_t piece) {
   if (announced_.empty()) announced_.resize(chunks, false);
   const bool again = announced_[chunk.value()];
   announced_[chunk.value()] = true;
+  net_->announced(*torrent_, chunk);
   return !torrent_->gate.opens(chunk, again, torrent_->connections.size());
 }
 
 bool SwarmConnection::on_bitfield(const lt::bitfield& pieces) {
   for (int i = 0; i < pieces.size(); ++i) {
-    if (pieces.get_bit(i)) torrent_->gate.known(ChunkIndex(static_cast<std::uint32_t>(i)));
+    if (!pieces.get_bit(i)) continue;
+    torrent_->gate.known(ChunkIndex(static_cast<std::uint32_t>(i)));
+    net_->announced(*torrent_, ChunkIndex(static_cast<std::uint32_t>(i)));
   }
   return false;
 }
 
 bool SwarmConnection::on_have_all() {
   torrent_->gate.all_known();
+  net_->announced_all(*torrent_);
   return false;
 }
 

@@ -27,7 +27,8 @@ class SwarmConnection final : public lt::peer_plugin {
   bool stalled(Owed::Clock::time_point now, Owed::Clock::duration patience);
   void excuse(Owed::Clock::time_point now) { owed_.excuse(now); }
   void close(const lt::error_code& why);
-  // Whether the neighbour lacks a chunk, as far as it has said, and can be told of it.
+  // As far as the neighbour has said; lacks: and it can be told of it.
+  bool has(ChunkIndex chunk) const;
   bool lacks(ChunkIndex chunk) const;
   // Once more, after libtorrent did: see HaveGate.
   void announce(ChunkIndex chunk);

@@ -37,6 +37,13 @@ void arrived(std::uint32_t number, std::vector<std::uint32_t> chunks) {
   say(report);
 }
 
+void handed_on(std::uint32_t number, std::uint32_t chunk) {
+  wire::SwarmReport report;
+  report.mutable_handed_on()->set_number(number);
+  report.mutable_handed_on()->add_chunks(chunk);
+  say(report);
+}
+
 void blocked(std::uint32_t number, const std::string& address, const std::string& reason) {
   wire::SwarmReport report;
   report.mutable_blocked()->set_number(number);
@@ -81,6 +88,8 @@ void misbehave(const std::string& how, std::uint32_t number) {
   if (how == "no-bundle") arrived(0, {0});
   if (how == "out-of-range") arrived(number, {0, 0x80000000u});
   if (how == "twice") arrived(number, {1, 1});
+  if (how == "hands-on-nothing") handed_on(number, 1);
+  if (how == "hands-on-unknown") handed_on(number, 4711);
   if (how == "starts-again") started(4711);
   if (how == "no-address") blocked(number, "\x1b]0;x\a", "because");
   if (how == "long-text") blocked(number, "127.0.0.1", std::string(5000, 'x'));

@@ -214,13 +214,19 @@ void SpreadSim::deliver_chunk(Node& from, Node& to, const BundleId& bundle, Chun
 }
 
 void SpreadSim::swarm(Node& from, const BundleId& bundle, ChunkIndex chunk) {
+  bool alone = true;
   for (auto& n : nodes_) {
     if (n.get() == &from || n->self_.trainer || n->region() != from.region()) continue;
+    alone = false;
     auto arrival = transit(from, *n, bundles_.at(bundle).bytes_of(chunk));
-    schedule(*arrival, [n = n.get(), bundle, chunk] {
-      n->receive([n, bundle, chunk] { n->spread.swarm_chunk(bundle, chunk); });
+    schedule(*arrival, [n = n.get(), &from, bundle, chunk] {
+      n->receive([n, &from, bundle, chunk] {
+        n->spread.swarm_chunk(bundle, chunk);
+        from.receive([&from, bundle, chunk] { from.spread.handed_on(bundle, chunk); });
+      });
     });
   }
+  if (alone) from.spread.handed_on(bundle, chunk);
 }
 
 // As MirrorReader does.

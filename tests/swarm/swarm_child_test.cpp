@@ -207,6 +207,7 @@ TEST_F(HostileChildTest, WhatCannotBeMeantEndsIt) {
   const std::map<std::string, std::string> cases{
       {"garbage", "no message"},       {"empty", "hung up"},          {"oversized", "hung up"},
       {"unknown-bundle", "number"},    {"no-bundle", "number 0"},     {"out-of-range", "chunk 2147483648"},
+      {"hands-on-nothing", "chunk 1 handed on, which is not here"}, {"hands-on-unknown", "chunk 4711"},
       {"twice", "chunk 1 twice"},      {"starts-again", "out of turn"}, {"no-address", "without an address"},
       {"long-text", "text of 5000"},   {"flood", "more than can have happened"},
       {"hangs-up", "hung up"},         {"dies", "signal 6"},          {"silent", "said nothing"}};

@@ -72,6 +72,31 @@ TEST_P(SwarmTest, AChunkArrivesBeforeTheNextIsOffered) {
   expect_complete({&a, &b}, bundle);
 }
 
+TEST_P(SwarmTest, WhoOffersAChunkHearsWhenSomebodyElseHasIt) {
+  const TestBundle bundle = make_bundle(4 * kChunk, kChunk, 3);
+  TestNode &a = node(1), &b = node(2), &c = node(3);
+  introduce({&a, &b, &c});
+  a.add(bundle, {3});
+  b.add(bundle);
+  c.add(bundle);
+  ASSERT_TRUE(loop_.run_until([&] { return b.arrived[bundle.id].contains(3) && c.arrived[bundle.id].contains(3); }));
+  for (std::uint32_t chunk = 0; chunk < 3; ++chunk) {
+    a.put_and_offer(bundle, chunk);
+    ASSERT_TRUE(loop_.run_until([&] { return a.handed_on[bundle.id].contains(chunk); }));
+  }
+  expect_complete({&a, &b, &c}, bundle);
+  EXPECT_EQ(a.handed_on[bundle.id], (std::multiset<std::uint32_t>{0, 1, 2})) << "once each";
+  EXPECT_TRUE(b.handed_on[bundle.id].empty()) << "it has not been given any over a link";
+}
+
+TEST_P(SwarmTest, WhoIsAloneWaitsForNobodyToTakeAChunk) {
+  const TestBundle bundle = make_bundle(2 * kChunk, kChunk, 3);
+  TestNode& a = node(1);
+  a.add(bundle);
+  a.put_and_offer(bundle, 1);
+  EXPECT_TRUE(loop_.run_until([&] { return a.handed_on[bundle.id].contains(1); }));
+}
+
 // As a gateway takes chunks in from far away: it passes each on to a few, and they to the rest.
 TEST_P(SwarmTest, AChunkLeavesItsFirstHolderFewTimes) {
   if (GetParam() == Where::child) GTEST_SKIP() << "counts at the moment that it asks; another process answers later";

@@ -75,12 +75,13 @@ class TestNode : public SwarmEvents {
   Bytes used_bytes(const TestBundle& bundle) const;
 
   void swarm_chunk_arrived(const BundleId& bundle, ChunkIndex chunk) override;
+  void swarm_chunk_handed_on(const BundleId& bundle, ChunkIndex chunk) override { handed_on[bundle].insert(chunk.value()); }
   void swarm_peer_blocked(const BundleId& bundle, const std::string& address,
                           const std::string& reason) override;
   void swarm_failed(const BundleId& bundle, const Error& error) override;
   void swarm_ended(const std::string& why) override { ended.push_back(why); }
 
-  std::map<BundleId, std::multiset<std::uint32_t>> arrived;
+  std::map<BundleId, std::multiset<std::uint32_t>> arrived, handed_on;
   std::vector<std::pair<BundleId, std::string>> blocked;
   std::vector<Error> failures;
   std::vector<std::string> ended, reasons;  // of processes; of blocked peers

@@ -210,6 +210,7 @@ void P2pwRun::swarm_moved(const Packet& packet, std::size_t from) {
   Bundle& bundle = bundles_[packet.bundle];
   host.sent += bundle.facts.bytes_of(ChunkIndex(packet.chunk));
   if (!host.alive || !bundle_of_.contains(bundle.facts.id)) return;
+  if (agents_[from]) agents_[from]->spread.handed_on(bundle.facts.id, ChunkIndex(packet.chunk));
   RegionBundle& here = bundle.regions[host.region];
   if (here.done || here.spread.has(ChunkIndex(packet.chunk))) return;
   if (here.spread.none()) here.first = clock_.now();
