@@ -54,19 +54,19 @@ Result<TrainerKey> trainer_key(const ChannelAdd& add, const Config& config, cons
                                         " is there already, and a key is never overwritten: leave " +
                                         (add.new_key ? "--new-key" : "--publisher-key") + " away to use it");
     }
-    P2PW_TRY(SigningKey key, setup::read_publisher_key(own, "--publisher-key"));
+    P2PW_TRY(SigningKey key, setup::read_secret_key(own, "--publisher-key"));
     return TrainerKey{std::move(key), own, false};
   }
   if (add.new_key) return TrainerKey{SigningKey::generate(), own, true};
   const auto file = add.key_file.empty() ? common : std::filesystem::path(add.key_file);
   P2PW_TRY(SigningKey key,
-           setup::read_publisher_key(file, "--publisher-key",
+           setup::read_secret_key(file, "--publisher-key",
                                      "there is no publisher key at " + file.string() + ": " +
                                          (add.key_file.empty() ? "give it with --publisher-key FILE, or let "
                                                                  "--new-key make one for this channel"
                                                                : "check the path")));
   // `seed` looks beside the configuration.
-  auto known = setup::read_publisher_key(common, "--publisher-key");
+  auto known = setup::read_secret_key(common, "--publisher-key");
   const bool same = known.ok() && known->verifying_key() == key.verifying_key();
   return TrainerKey{std::move(key), same ? common : own, !same};
 }

@@ -100,7 +100,7 @@ Status init(const Options& options, Console& console) {
   P2PW_CHECK(setup::check_place(config));
   std::filesystem::path key_file = publisher_key_path(config.file);
   if (!options.publisher_key.empty() && options.publisher_key != key_file) {
-    P2PW_TRY(SigningKey given, setup::read_publisher_key(options.publisher_key, "--publisher-key"));
+    P2PW_TRY(SigningKey given, setup::read_secret_key(options.publisher_key, "--publisher-key"));
     P2PW_CHECK(write_small_file(key_file, given.file(), 0600));
   }
   P2PW_TRY(SigningKey publisher, setup::load_or_make_key(key_file));

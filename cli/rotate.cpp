@@ -85,7 +85,7 @@ Result<std::string> make_publisher(ConfigText& text_of, const Config& config, co
     return fail(ErrorCode::usage, "publisher keys are made on the trainer; here: p2pw rotate publisher-key --accept LINE");
   }
   P2PW_TRY(const std::filesystem::path file, publisher_key_file(config, channel));
-  P2PW_TRY(SigningKey old, setup::read_publisher_key(file));
+  P2PW_TRY(SigningKey old, setup::read_secret_key(file));
   P2PW_TRY(SigningKey key, replace_key(file));
   P2PW_CHECK(setup::give_to_caller(file));
   P2PW_CHECK(replace_publisher(text_of, config.paths(), old.verifying_key(), key));

@@ -39,7 +39,7 @@ Result<SigningKey> publisher_key(const Options& options, const Config& config, c
   std::filesystem::path file = options.key.empty() ? publisher_key_path(config.file, channel) : std::filesystem::path(options.key);
   const std::string missing = "the publisher key is not here (" + file.string() +
                               "): seed on the trainer, or give the key with --key";
-  P2PW_TRY(SigningKey key, setup::read_publisher_key(file, "--key", options.key.empty() ? missing : ""));
+  P2PW_TRY(SigningKey key, setup::read_secret_key(file, "--key", options.key.empty() ? missing : ""));
   if (configured != nullptr && configured->publisher != key.verifying_key()) {
     return fail(ErrorCode::untrusted, file.string() + " is not the publisher key of channel " + channel.str() + " in " +
                                           config.file.string() + ", and nodes would refuse the version: give the right "

@@ -48,12 +48,7 @@ std::string name_of_local_end(int descriptor) {
 
 Result<SigningKey> load_or_make_key(const std::filesystem::path& file) {
   std::error_code ignored;
-  if (std::filesystem::exists(file, ignored)) {
-    P2PW_TRY(std::string text, read_secret_file(file, limits::kMaxKeyFileBytes));
-    auto key = SigningKey::parse(text);
-    if (!key) return fail(key.error().code, file.string() + ": " + key.error().message);
-    return key;
-  }
+  if (std::filesystem::exists(file, ignored)) return read_secret_key(file);
   SigningKey key = SigningKey::generate();
   P2PW_CHECK(write_small_file(file, key.file(), 0600));
   return key;
@@ -102,7 +97,7 @@ void add_dashboard(Config& config) {
   }
 }
 
-Result<SigningKey> read_publisher_key(const std::filesystem::path& file, const std::string& option, const std::string& missing) {
+Result<SigningKey> read_secret_key(const std::filesystem::path& file, const std::string& option, const std::string& missing) {
   auto text = read_secret_file(file, limits::kMaxKeyFileBytes);
   if (!text && text.error().code == ErrorCode::not_found && !missing.empty()) return fail(ErrorCode::not_found, missing);
   if (!text && text.error().message.ends_with(std::strerror(EACCES))) {

@@ -10,7 +10,7 @@
 
 namespace p2pw::setup {
 
-// The key file, made when it is missing (0600). Errors: as read_secret_file(), write_small_file().
+// The key file, made when it is missing (0600). Errors: as read_secret_key(), write_small_file().
 Result<SigningKey> load_or_make_key(const std::filesystem::path& file);
 
 // The address of this machine from which packets towards `peer` would leave: asks the kernel, sends nothing. Empty when
@@ -29,7 +29,7 @@ Result<ListenConfig> listen_config(const ListenOptions& options, const std::stri
 
 // The secret key in `file`. What there is to do when this user cannot have it names the `option` that gives another one, if
 // any; `missing` is said when there is no such file, or else that there is none. Errors: not_found, untrusted, io, malformed.
-Result<SigningKey> read_publisher_key(const std::filesystem::path& file, const std::string& option = "",
+Result<SigningKey> read_secret_key(const std::filesystem::path& file, const std::string& option = "",
                                       const std::string& missing = "");
 
 // A token as it was given, or for - what standard input says.

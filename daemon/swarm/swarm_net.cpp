@@ -21,23 +21,9 @@ constexpr std::chrono::milliseconds kWatchdogPeriod{250};
 constexpr std::chrono::milliseconds kWatchdogAsleep{
     1000};  // between two rounds: then it was us who stood still
 constexpr std::chrono::seconds kQuietAfterDrop{1};
-constexpr std::size_t kMaxRefused = 4096;
-constexpr int kDialBudget =
-    200;  // libtorrent dials at most 255 times at once per torrent before it wants a pause
 
 // libtorrent never looks at these bytes: BundleDisk drops blocks of chunks that are in the file already.
 char ignored_bytes[limits::kMaxChunkBytes];
-
-std::optional<lt::tcp::endpoint> endpoint_of(const SwarmPeer& member) {
-  lt::error_code error;
-  const lt::address address = lt::make_address(member.address, error);
-  if (error) return std::nullopt;
-  return lt::tcp::endpoint(address, member.port);
-}
-
-lt::sha1_hash wire_hash(const lt::torrent_handle& handle) {
-  return handle.info_hashes().get(lt::protocol_version::V2);
-}
 
 Error to_error(const lt::error_code& error, const std::string& what) {
   const ErrorCode code =
@@ -86,8 +72,7 @@ void SwarmNet::stop() {
   counters_.torrents = 0;
 }
 
-template <class Work>
-void SwarmNet::guarded(const BundleId& bundle, Work work) {
+void SwarmNet::guarded(const BundleId& bundle, const std::function<void()>& work) {
   try {
     work();
   } catch (const std::exception& e) {
@@ -153,34 +138,9 @@ void SwarmNet::add(const BundleId& id, const BundleRecord& record, const std::ve
     torrents_.emplace(id, torrent);
     counters_.torrents = static_cast<std::uint32_t>(torrents_.size());
     // We run on the network thread, so nothing can come in between adding and dialling.
-    for (const SwarmPeer& member : refused_members(torrent->handle)) {
-      if (auto endpoint = endpoint_of(member)) torrent->handle.connect_peer(*endpoint);
-    }
+    dial_refused(*torrent);
     dial(*torrent);
   });
-}
-
-// Members that dialled us before we had the bundle.
-std::vector<SwarmPeer> SwarmNet::refused_members(const lt::torrent_handle& handle) {
-  std::vector<SwarmPeer> members;
-  auto it = refused_.find(wire_hash(handle));
-  if (it == refused_.end()) return members;
-  for (const std::string& address : it->second) {
-    for (SwarmPeer& member : neighbours_.at(address)) members.push_back(std::move(member));
-  }
-  refused_.erase(it);
-  return members;
-}
-
-void SwarmNet::refused_unknown(const lt::sha1_hash& info_hash, const std::string& address) {
-  if (!neighbours_.knows(address)) return;
-  auto [it, fresh] = refused_.try_emplace(info_hash);
-  it->second.insert(address);
-  if (fresh) refused_order_.push_back(info_hash);
-  while (refused_order_.size() > kMaxRefused) {
-    refused_.erase(refused_order_.front());
-    refused_order_.pop_front();
-  }
 }
 
 void SwarmNet::offer(const BundleId& id, ChunkIndex chunk) {
@@ -194,61 +154,6 @@ void SwarmNet::offer(const BundleId& id, ChunkIndex chunk) {
   });
   torrent.unshared.insert(chunk);
   settle_unshared(torrent);
-}
-
-void SwarmNet::announced(SwarmTorrent& torrent, ChunkIndex chunk) {
-  if (torrent.unshared.erase(chunk) > 0) sink_->chunk_handed_on(torrent.id, chunk);
-}
-
-void SwarmNet::announced_all(SwarmTorrent& torrent) {
-  for (ChunkIndex chunk : torrent.unshared) sink_->chunk_handed_on(torrent.id, chunk);
-  torrent.unshared.clear();
-}
-
-// Those that somebody has already, or that nobody is there to take.
-void SwarmNet::settle_unshared(SwarmTorrent& torrent) {
-  const auto& connections = torrent.connections;
-  const bool alone = std::ranges::none_of(connections, [](const SwarmConnection* c) { return c->ready(); });
-  std::erase_if(torrent.unshared, [&](ChunkIndex chunk) {
-    const bool known = alone || std::ranges::any_of(connections, [&](const SwarmConnection* c) { return c->has(chunk); });
-    if (known) sink_->chunk_handed_on(torrent.id, chunk);
-    return known;
-  });
-}
-
-void SwarmNet::chunk_held(SwarmTorrent& torrent, ChunkIndex chunk) {
-  if (stopped_ || torrent.connections.empty()) return;
-  announce_again(torrent, chunk, HaveGate::kFan);
-  again_.push_back({Clock::now() + HaveGate::kPatience, torrent.id, chunk});
-  if (again_.size() == 1) arm_again_timer();
-}
-
-void SwarmNet::announce_again(SwarmTorrent& torrent, ChunkIndex chunk, std::size_t most) {
-  std::vector<SwarmConnection*> lacking;
-  for (SwarmConnection* connection : torrent.connections) {
-    if (connection->lacks(chunk)) lacking.push_back(connection);
-  }
-  const std::size_t first = HaveGate::first_told(chunk, lacking.size());
-  for (std::size_t i = 0; i < std::min(most, lacking.size()); ++i) {
-    lacking[(first + i) % lacking.size()]->announce(chunk);
-  }
-}
-
-void SwarmNet::arm_again_timer() {
-  again_timer_->expires_at(again_.front().at);
-  again_timer_->async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
-    auto self = weak.lock();
-    if (!error && self && !self->stopped_) self->on_again_timer();
-  });
-}
-
-void SwarmNet::on_again_timer() {
-  for (const auto now = Clock::now(); !again_.empty() && again_.front().at <= now; again_.pop_front()) {
-    auto it = torrents_.find(again_.front().bundle);
-    if (it == torrents_.end()) continue;
-    guarded(it->first, [&] { announce_again(*it->second, again_.front().chunk, it->second->connections.size()); });
-  }
-  if (!again_.empty()) arm_again_timer();
 }
 
 void SwarmNet::go_on_asking() {
@@ -346,69 +251,6 @@ void SwarmNet::connection_closed(SwarmTorrent& torrent, SwarmConnection& connect
   go_on_asking();
   if (connection.ready()) torrent.dial_timer.restart();
   plan_dial(torrent);
-}
-
-bool SwarmNet::connected(const SwarmTorrent& torrent, const SwarmPeer& member) const {
-  return std::any_of(torrent.connections.begin(), torrent.connections.end(),
-                     [&](const SwarmConnection* connection) { return connection->belongs_to(member); });
-}
-
-bool SwarmNet::misses_somebody(const SwarmTorrent& torrent) const {
-  const Clock::time_point now = Clock::now();
-  return std::any_of(torrent.to_dial.begin(), torrent.to_dial.end(), [&](const SwarmPeer& member) {
-    if (torrent.blocked.contains(member.address)) return false;
-    auto quiet = quiet_until_.find(member.key);
-    if (quiet != quiet_until_.end() && now < quiet->second) return false;
-    return !connected(torrent, member);
-  });
-}
-
-// libtorrent dials what connect_peer() names at its next second; only when a torrent is resumed it dials at
-// once. So it is paused and resumed, where on_pause() of our plugin says that the pause is not to be carried
-// out.
-void SwarmNet::dial(SwarmTorrent& torrent) {
-  for (const SwarmPeer& member : torrent.to_dial) {
-    if (torrent.blocked.contains(member.address) || connected(torrent, member)) continue;
-    if (auto endpoint = endpoint_of(member)) torrent.handle.connect_peer(*endpoint);
-  }
-  never_give_up_on_peers(session_, ++dials_ % 2 != 0);
-  // A real pause fills libtorrent's budget again; without connections there is nothing that it could
-  // interrupt.
-  const bool refill = torrent.dials > kDialBudget && torrent.connections.empty();
-  if (refill) torrent.dials = 0;
-  dialling_ = !refill;
-  torrent.handle.pause();
-  dialling_ = false;
-  torrent.handle.resume();
-  plan_dial(torrent);
-}
-
-void SwarmNet::plan_dial(SwarmTorrent& torrent) {
-  if (stopped_ || !torrents_.contains(torrent.id) || !misses_somebody(torrent)) return;
-  torrent.dial_timer.plan(Clock::now());
-  arm_dial_timer();
-}
-
-void SwarmNet::arm_dial_timer() {
-  std::optional<Clock::time_point> next;
-  for (const auto& [id, torrent] : torrents_) {
-    if (auto at = torrent->dial_timer.at(); at && (!next || *at < *next)) next = at;
-  }
-  if (!next || !dial_timer_) return;
-  dial_timer_->expires_at(*next);
-  dial_timer_->async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
-    auto self = weak.lock();
-    if (!error && self && !self->stopped_) self->on_dial_timer();
-  });
-}
-
-void SwarmNet::on_dial_timer() {
-  const Clock::time_point now = Clock::now();
-  for (auto& [id, torrent] : torrents_) {
-    if (!torrent->dial_timer.due(now) || !misses_somebody(*torrent)) continue;
-    guarded(id, [&, t = torrent.get()] { dial(*t); });
-  }
-  arm_dial_timer();
 }
 
 void SwarmNet::arm_watchdog() {

@@ -1,5 +1,5 @@
-// The half of the swarm that lives on libtorrent's network thread: torrents, their connections, dialling, the
-// watchdog.
+// The half of the swarm that lives on libtorrent's network thread: torrents, their connections, dialling
+// (swarm_net_dial.cpp), announcing (swarm_net_announce.cpp), the watchdog.
 //
 // Threads: everything on the network thread, except chunk_stored() and what is marked. Events go out through
 // EventSink, which posts them to the control thread.
@@ -8,6 +8,7 @@
 #include <atomic>
 #include <boost/asio/steady_timer.hpp>
 #include <deque>
+#include <functional>
 #include <libtorrent/io_context.hpp>
 #include <libtorrent/peer_connection_handle.hpp>
 #include <libtorrent/session_handle.hpp>
@@ -101,7 +102,7 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
   Result<lt::torrent_handle> add_torrent(const BundleRecord& record, const std::vector<ChunkRoot>& roots,
                                          const std::shared_ptr<SwarmTorrent>& torrent);
   void add_resident();
-  std::vector<SwarmPeer> refused_members(const lt::torrent_handle& handle);
+  void dial_refused(SwarmTorrent& torrent);
   bool connected(const SwarmTorrent& torrent, const SwarmPeer& member) const;
   bool misses_somebody(const SwarmTorrent& torrent) const;
   void dial(SwarmTorrent& torrent);
@@ -121,8 +122,7 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
   void handle_alert(lt::alert* alert);
   SwarmTorrent* find(const lt::torrent_handle& handle);
   // Runs `work`, turning what libtorrent throws into an error of the bundle.
-  template <class Work>
-  void guarded(const BundleId& bundle, Work work);
+  void guarded(const BundleId& bundle, const std::function<void()>& work);
 
   SwarmOptions options_;
   std::shared_ptr<EventSink> sink_;

@@ -23,6 +23,7 @@ class Fleet:
         self.sealed = {}     # name -> highest sealed version it knows
         self.first_chunk = {}  # (name, version) -> wall clock when its first chunk from the WAN had been checked
         self.certified = {}  # name -> (version, wall clock) certified last
+        self.caught_up = {}  # name -> version that both of its slots have had last
         self.joined = {}     # name -> wall clock when a late node was started
         self.keys = {}       # name -> node key
         self._cursor = {}    # (name, life) -> id of the last log entry read
@@ -126,6 +127,8 @@ class Fleet:
                 self._reach(daemon.name, entry["version"], entry["at_ms"] / 1000)
             elif entry["event"] == "first-chunk":
                 self.first_chunk.setdefault((daemon.name, entry["version"]), entry["at_ms"] / 1000)
+            elif entry["event"] == "caught-up":
+                self.caught_up[daemon.name] = entry["version"]
             elif entry["event"] == "certified":
                 self.certified[daemon.name] = (entry["version"], entry["at_ms"] / 1000)
 
@@ -137,6 +140,10 @@ class Fleet:
     def staged_at(self, name, version):
         """When this node first had this version or a higher one."""
         return next((at for have, at in self.reached.get(name, []) if have >= version), None)
+
+    def settled(self, name, version):
+        """Nothing is left to do for a certified version: it is in both slots, and checked."""
+        return self.caught_up.get(name, 0) >= version and self.certified.get(name, (0, 0))[0] >= version
 
     def live_nodes(self):
         """Rollout nodes that run; a paused one is as good as dead."""

@@ -18,6 +18,7 @@ SELDOM_SECONDS = 0.25  # while nothing hangs on the answers: polling takes CPU f
 # Shown as they are, without their "p2pw_" and "_total".
 METRICS = ("p2pw_gateway_changes_total", "p2pw_slow_gateways_total", "p2pw_stalls_total", "p2pw_lost_bytes_total",
            "p2pw_swarm_redundant_bytes_total")
+SETTLE_SECONDS = 60.0  # after the warm-up, at most
 RTT_TOLERANCE = 0.1  # of what was asked, and 2 ms
 
 
@@ -132,6 +133,17 @@ class Run:
             time.sleep(POLL_SECONDS)
         if version.seed.failed():
             raise LabError(f"seed of the warm-up: {version.seed.reason()}")
+        self._settle(version)
+
+    def _settle(self, version):
+        """Until nobody copies or certifies the warm-up any more: the next version of a real run comes a minute later."""
+        end = time.monotonic() + SETTLE_SECONDS
+        while busy := [d.name for d in self.fleet.live_nodes() if not self.fleet.settled(d.name, version.number)]:
+            if time.monotonic() > end:
+                self.report(f"still busy with version {version.number} after {SETTLE_SECONDS:g} s: {', '.join(busy)}")
+                return
+            self.fleet.poll()
+            time.sleep(POLL_SECONDS)
 
     def _must_go_on(self, version, end, what):
         if time.monotonic() > end:
