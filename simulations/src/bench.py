@@ -62,15 +62,26 @@ def grid(quick):
             for warm in (False, True)]
 
 
+def chosen(rows, words):
+    """Those of which every word tells something: 256, 86ms, 1x4, warm."""
+    def words_of(row):
+        return {str(row.mib), f"{row.round_trip_ms}ms", row.topology.name, "warm" if row.warm else "cold"}
+    return [row for row in rows if set(words) <= words_of(row)]
+
+
 def arguments():
     parser = argparse.ArgumentParser(
         prog="simulations/bench", description="Time to the last node over sizes, round trips and topologies.",
         epilog="Exit codes: 0 every run bit-identical, 1 something failed, 77 this machine cannot run the lab.")
     parser.add_argument("--quick", action="store_true", help="four rows and no baselines, within five minutes")
+    parser.add_argument("--only", type=lambda text: text.split(","), metavar="WORDS",
+                        help="rows of this kind, e.g. 256,86ms,1x4,warm, and no baselines")
     parser.add_argument("--runs", type=int, default=1, metavar="N", help="each row is the median of so many (default: 1)")
     parser.add_argument("--json", action="store_true", help="one JSON object a row")
     parser.add_argument("--build", help="a build folder that is ready (default: build/, made and brought up to date)")
     options = parser.parse_args()
+    if options.only and not chosen(grid(options.quick), options.only):
+        parser.error(f"no row is all of {', '.join(options.only)}")
     options.selftest = False
     return options
 
@@ -113,13 +124,13 @@ def main():
         return 1
     worst = 0
     with tempfile.TemporaryDirectory(prefix="p2pw-bench-") as folder:
-        for row in grid(options.quick):
+        for row in chosen(grid(options.quick), options.only or []):
             code, answer = measure(row, options, folder)
             show(answer, options)
             if code == SKIPPED:
                 return SKIPPED
             worst = max(worst, 1 if code else 0)
-    if not options.quick:
+    if not options.quick and not options.only:
         for code, answer in baselines(options):
             show(answer, options)
             worst = max(worst, 1 if code else 0)
