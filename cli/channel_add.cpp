@@ -61,10 +61,10 @@ Result<TrainerKey> trainer_key(const ChannelAdd& add, const Config& config, cons
   const auto file = add.key_file.empty() ? common : std::filesystem::path(add.key_file);
   P2PW_TRY(SigningKey key,
            setup::read_secret_key(file, "--publisher-key",
-                                     "there is no publisher key at " + file.string() + ": " +
-                                         (add.key_file.empty() ? "give it with --publisher-key FILE, or let "
-                                                                 "--new-key make one for this channel"
-                                                               : "check the path")));
+                                  "there is no publisher key at " + file.string() + ": " +
+                                      (add.key_file.empty() ? "give it with --publisher-key FILE, or let "
+                                                              "--new-key make one for this channel"
+                                                            : "check the path")));
   // `seed` looks beside the configuration.
   auto known = setup::read_secret_key(common, "--publisher-key");
   const bool same = known.ok() && known->verifying_key() == key.verifying_key();

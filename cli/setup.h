@@ -30,7 +30,7 @@ Result<ListenConfig> listen_config(const ListenOptions& options, const std::stri
 // The secret key in `file`. What there is to do when this user cannot have it names the `option` that gives another one, if
 // any; `missing` is said when there is no such file, or else that there is none. Errors: not_found, untrusted, io, malformed.
 Result<SigningKey> read_secret_key(const std::filesystem::path& file, const std::string& option = "",
-                                      const std::string& missing = "");
+                                   const std::string& missing = "");
 
 // A token as it was given, or for - what standard input says.
 Result<std::string> token_text(const std::string& given);

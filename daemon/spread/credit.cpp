@@ -8,7 +8,6 @@ namespace p2pw {
 using std::chrono::microseconds;
 
 namespace {
-constexpr std::chrono::seconds kBasePeriod{10};
 constexpr microseconds kShortestRound{20'000};
 constexpr double kGain = 1.5;
 constexpr double kFastGain = 2.5;  // where nothing queues: who relays alone what three did before must catch up soon
@@ -38,25 +37,14 @@ void Credit::choke() {
   window_ = 0;
 }
 
-void Credit::note_base(microseconds took, SteadyTime now) {
-  if (base_since_ == SteadyTime{}) base_since_ = now;
-  if (now - base_since_ > kBasePeriod) {
-    base_ = next_base_.count() > 0 ? next_base_ : took;
-    next_base_ = microseconds(0);
-    base_since_ = now;
-  }
-  if (base_.count() == 0 || took < base_) base_ = took;
-  if (next_base_.count() == 0 || took < next_base_) next_base_ = took;
-}
-
 void Credit::acked(std::uint64_t bytes, SteadyTime now, microseconds took, microseconds round_trip) {
   in_flight_ -= std::min(in_flight_, bytes);
   if (choked_ > 0) window_ = std::max(std::exchange(choked_, 0) / 2, options_.min_bytes);
   round_.acked += bytes;
   round_.took += took;
   ++round_.chunks;
-  note_base(took, now);
-  if (now - round_.began >= std::max(base_, kShortestRound)) end_round(now, round_trip);
+  base_.add(took, now);
+  if (now - round_.began >= std::max(base_.get(), kShortestRound)) end_round(now, round_trip);
 }
 
 void Credit::end_round(SteadyTime now, microseconds round_trip) {
@@ -66,7 +54,7 @@ void Credit::end_round(SteadyTime now, microseconds round_trip) {
   last_acked_ = round_.acked;
   last_seconds_ = seconds;
   rate_ = std::max(rate, kForget * rate_);
-  auto base = static_cast<double>(base_.count());
+  auto base = static_cast<double>(base_.get().count());
   if (round_trip.count() > 0) {
     base = std::min(base, static_cast<double>(round_trip.count()) + 1e6 * static_cast<double>(largest_) / rate_);
   }

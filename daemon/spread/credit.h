@@ -14,6 +14,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "daemon/client/least_of_late.h"
+
 namespace p2pw {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
@@ -42,7 +44,6 @@ class Credit {
   double bytes_per_second() const { return rate_; }
 
  private:
-  void note_base(std::chrono::microseconds took, SteadyTime now);
   void end_round(SteadyTime now, std::chrono::microseconds round_trip);
 
   Options options_;
@@ -52,8 +53,7 @@ class Credit {
   double rate_ = 0;       // of acknowledgements, the best of late
   bool limited_ = false;  // the window, not a lack of chunks, held us back during this round
 
-  std::chrono::microseconds base_{0}, next_base_{0};  // least time of this and the coming period
-  SteadyTime base_since_{};
+  LeastOfLate<std::chrono::microseconds> base_;  // that a chunk takes
 
   struct Round {
     SteadyTime began{};

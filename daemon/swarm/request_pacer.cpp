@@ -31,8 +31,8 @@ void RequestPacer::answered(Connection connection, const Request& request, Clock
   asked.erase(it);
 }
 
-void RequestPacer::cancelled(Connection connection, const Request& request) {
-  hasten(connection, [&](const Due& due) { return due.request == request; }, true);
+bool RequestPacer::cancelled(Connection connection, const Request& request) {
+  return hasten(connection, [&](const Due& due) { return due.request == request; }, true);
 }
 
 void RequestPacer::choked(Connection connection) {
@@ -40,10 +40,10 @@ void RequestPacer::choked(Connection connection) {
 }
 
 template <class Which>
-void RequestPacer::hasten(Connection connection, Which which, bool cancelled) {
+bool RequestPacer::hasten(Connection connection, Which which, bool cancelled) {
   auto asker = askers_.find(connection);
-  if (asker == askers_.end()) return;
-  std::erase_if(asker->second.neighbour->waiting, [&](const Due& due) {
+  if (asker == askers_.end()) return false;
+  return 0 < std::erase_if(asker->second.neighbour->waiting, [&](const Due& due) {
     if (due.connection != connection || !which(due)) return false;
     at_once_.push_back({connection, due.request, cancelled});
     return true;

@@ -31,8 +31,8 @@ class RequestPacer {
   bool ask(const std::string& neighbour, Connection connection, const Request& request, Clock::time_point now);
   // By a block or a refusal. What was not asked for is ignored.
   void answered(Connection connection, const Request& request, Clock::time_point now);
-  // Not wanted any more. One that waits is due at once, since libtorrent counts on an answer all the same.
-  void cancelled(Connection connection, const Request& request);
+  // Not wanted any more. True: it waited, and is due at once, since libtorrent counts on an answer all the same.
+  bool cancelled(Connection connection, const Request& request);
   // The neighbour refuses everything for now: what waits is due, and will be refused.
   void choked(Connection connection);
   void closed(Connection connection);
@@ -58,7 +58,7 @@ class RequestPacer {
   };
   void send(Asker& asker, const Request& request, Clock::time_point now);
   template <class Which>
-  void hasten(Connection connection, Which which, bool cancelled);
+  bool hasten(Connection connection, Which which, bool cancelled);
   std::deque<Due>* next_queue();
 
   std::map<std::string, Neighbour> neighbours_;

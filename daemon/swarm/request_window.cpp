@@ -5,7 +5,6 @@
 namespace p2pw {
 namespace {
 
-constexpr std::chrono::seconds kBasePeriod{10};
 constexpr std::chrono::milliseconds kListen{20};
 constexpr double kMostShrink = 0.25, kMostGrowth = 2;
 
@@ -18,20 +17,9 @@ void RequestWindow::asked(std::uint64_t bytes) {
 
 void RequestWindow::lost(std::uint64_t bytes) { in_flight_ -= std::min(in_flight_, bytes); }
 
-void RequestWindow::note_base(Seconds took, Clock::time_point now) {
-  if (base_since_ == Clock::time_point{}) base_since_ = now;
-  if (now - base_since_ > kBasePeriod) {
-    base_ = next_base_;
-    next_base_ = Seconds(0);
-    base_since_ = now;
-  }
-  if (base_ == Seconds(0) || took < base_) base_ = took;
-  if (next_base_ == Seconds(0) || took < next_base_) next_base_ = took;
-}
-
 void RequestWindow::answered(std::uint64_t bytes, Clock::time_point asked, Clock::time_point now) {
   lost(bytes);
-  note_base(now - asked, now);
+  base_.add(now - asked, now);
   if (asked < round_since_) return;  // that says nothing of the window's last change
   if (blocks_++ == 0) heard_since_ = now;
   took_ += now - asked;
@@ -39,7 +27,7 @@ void RequestWindow::answered(std::uint64_t bytes, Clock::time_point asked, Clock
 }
 
 void RequestWindow::end_round(Clock::time_point now) {
-  const double wanted = (base_ + kQueue) / std::max(took_ / blocks_, Seconds(1e-6));
+  const double wanted = (base_.get() + kQueue) / std::max(took_ / blocks_, Seconds(1e-6));
   const double factor = std::clamp(wanted, kMostShrink, kMostGrowth);
   // One that was not used up does not grow: nothing says what a larger one would do.
   if (limited_ || factor < 1) {

@@ -14,6 +14,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "daemon/client/least_of_late.h"
+
 namespace p2pw {
 
 class RequestWindow {
@@ -34,16 +36,13 @@ class RequestWindow {
   std::uint64_t bytes() const { return window_; }
 
  private:
-  void note_base(Seconds took, Clock::time_point now);
   void end_round(Clock::time_point now);
 
   std::uint64_t window_ = kFirst;
   std::uint64_t in_flight_ = 0;
   bool limited_ = false;  // the window held us back during this round
 
-  Seconds base_{0}, next_base_{0};  // the least of this period and of the one to come; 0: none yet
-  Clock::time_point base_since_{};
-
+  LeastOfLate<Seconds> base_;  // that a block takes
   Clock::time_point round_since_{}, heard_since_{};
   Seconds took_{0};  // by the blocks that were asked for in this round, together
   std::uint32_t blocks_ = 0;

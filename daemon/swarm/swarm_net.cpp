@@ -152,8 +152,8 @@ void SwarmNet::offer(const BundleId& id, ChunkIndex chunk) {
   guarded(id, [&] {
     torrent.handle.add_piece(lt::piece_index_t(static_cast<int>(chunk.value())), ignored_bytes, {});
   });
+  if (handed_on(torrent, chunk)) return sink_->chunk_handed_on(id, chunk);
   torrent.unshared.insert(chunk);
-  settle_unshared(torrent);
 }
 
 void SwarmNet::go_on_asking() {
@@ -247,7 +247,7 @@ void SwarmNet::connection_closed(SwarmTorrent& torrent, SwarmConnection& connect
   std::erase(torrent.connections, &connection);
   pacer_.closed(&connection);
   if (stopped_) return;
-  settle_unshared(torrent);
+  if (alone(torrent)) announced_all(torrent);
   go_on_asking();
   if (connection.ready()) torrent.dial_timer.restart();
   plan_dial(torrent);

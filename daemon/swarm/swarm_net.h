@@ -109,7 +109,8 @@ class SwarmNet final : public DiskListener, public std::enable_shared_from_this<
   void plan_dial(SwarmTorrent& torrent);
   void arm_dial_timer();
   void on_dial_timer();
-  void settle_unshared(SwarmTorrent& torrent);
+  static bool alone(const SwarmTorrent& torrent);  // nobody is there to take a chunk
+  static bool handed_on(const SwarmTorrent& torrent, ChunkIndex chunk);
   void announce_again(SwarmTorrent& torrent, ChunkIndex chunk, std::size_t most);
   void arm_again_timer();
   void on_again_timer();

@@ -22,15 +22,13 @@ void SwarmNet::announced_all(SwarmTorrent& torrent) {
   torrent.unshared.clear();
 }
 
-// Those that somebody has already, or that nobody is there to take.
-void SwarmNet::settle_unshared(SwarmTorrent& torrent) {
-  const auto& connections = torrent.connections;
-  const bool alone = std::ranges::none_of(connections, [](const SwarmConnection* c) { return c->ready(); });
-  std::erase_if(torrent.unshared, [&](ChunkIndex chunk) {
-    const bool known = alone || std::ranges::any_of(connections, [&](const SwarmConnection* c) { return c->has(chunk); });
-    if (known) sink_->chunk_handed_on(torrent.id, chunk);
-    return known;
-  });
+bool SwarmNet::alone(const SwarmTorrent& torrent) {
+  return std::ranges::none_of(torrent.connections, [](const SwarmConnection* c) { return c->ready(); });
+}
+
+bool SwarmNet::handed_on(const SwarmTorrent& torrent, ChunkIndex chunk) {
+  return alone(torrent) ||
+         std::ranges::any_of(torrent.connections, [&](const SwarmConnection* c) { return c->has(chunk); });
 }
 
 void SwarmNet::announce_again(SwarmTorrent& torrent, ChunkIndex chunk, std::size_t most) {

@@ -198,6 +198,13 @@ bool SwarmConnection::on_not_interested() {
   return true;
 }
 
+void SwarmConnection::answered(const lt::peer_request& request) {
+  const auto now = Owed::Clock::now();
+  owed_.answered(now);
+  net_->pacer().answered(this, request_of(request), now);
+  net_->go_on_asking();
+}
+
 bool SwarmConnection::on_choke() {
   owed_.cleared();
   net_->pacer().choked(this);
@@ -206,9 +213,7 @@ bool SwarmConnection::on_choke() {
 }
 
 bool SwarmConnection::on_piece(const lt::peer_request& piece, lt::span<const char> bytes) {
-  owed_.answered(Owed::Clock::now());
-  net_->pacer().answered(this, request_of(piece), Owed::Clock::now());
-  net_->go_on_asking();
+  answered(piece);
   net_->payload_received(static_cast<int>(bytes.size()));
   const ChunkIndex chunk(static_cast<std::uint32_t>(static_cast<int>(piece.piece)));
   if (!torrent_->file->has(chunk)) {
@@ -219,9 +224,7 @@ bool SwarmConnection::on_piece(const lt::peer_request& piece, lt::span<const cha
 }
 
 bool SwarmConnection::on_reject(const lt::peer_request& request) {
-  owed_.answered(Owed::Clock::now());
-  net_->pacer().answered(this, request_of(request), Owed::Clock::now());
-  net_->go_on_asking();
+  answered(request);
   return false;
 }
 
@@ -234,9 +237,8 @@ void SwarmConnection::sent_request(const lt::peer_request&) {
 }
 
 void SwarmConnection::sent_cancel(const lt::peer_request& request) {
+  if (net_->pacer().cancelled(this, request_of(request))) return net_->go_on_asking();  // it was never owed
   owed_.answered(Owed::Clock::now());
-  net_->pacer().cancelled(this, request_of(request));
-  net_->go_on_asking();
 }
 
 void SwarmConnection::sent_payload(int bytes) {

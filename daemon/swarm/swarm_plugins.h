@@ -57,6 +57,7 @@ class SwarmConnection final : public lt::peer_plugin {
 
  private:
   void leave();
+  void answered(const lt::peer_request& request);
   void send_about(char message_type, const lt::peer_request& request);
 
   std::shared_ptr<SwarmNet> net_;

@@ -69,7 +69,7 @@ TEST_F(RequestPacerTest, WhatWaitsAndIsCancelledGoesOutAtOnce) {
   fill(one);
   EXPECT_FALSE(ask(one, 1000));
   EXPECT_FALSE(ask(one, 1001));
-  pacer.cancelled(&one, block(1001));
+  EXPECT_TRUE(pacer.cancelled(&one, block(1001)));
   auto due = pacer.due(now);
   ASSERT_TRUE(due);
   EXPECT_EQ(due->request, block(1001));
@@ -79,7 +79,7 @@ TEST_F(RequestPacerTest, WhatWaitsAndIsCancelledGoesOutAtOnce) {
 
 TEST_F(RequestPacerTest, WhatIsUnderWayAndCancelledIsStillAnswered) {
   fill(one);
-  pacer.cancelled(&one, block(3));
+  EXPECT_FALSE(pacer.cancelled(&one, block(3)));
   EXPECT_FALSE(pacer.due(now));
   EXPECT_EQ(pacer.window("a")->in_flight(), RequestWindow::kFirst);
   answer(one, 3);
